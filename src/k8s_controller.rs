@@ -14,8 +14,8 @@
 
 use std::{
     fmt::Debug,
-    num::NonZeroUsize,
-    sync::{Arc, Mutex},
+    num::{NonZeroU32, NonZeroUsize},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,10 +28,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     AddError, ApplyCleanup, ApplyCleanupController, Fence, FinalizerRegistry,
-    InformerControllerBuilder, InformerDiagnostics, InformerHealth, Outcome, RunError, Runnable,
-    RunningCall,
+    InformerControllerBuilder, InformerDiagnostics, InformerHealth, Mapper, Outcome, RunError,
+    Runnable, RunningCall,
 };
-use windlass_informer::{ErrorChain, InvalidListWatch, ListWatch, log};
+use windlass_informer::{ErrorChain, Informer, InvalidListWatch, ListWatch, Source, log};
 
 mod context;
 
@@ -51,6 +51,7 @@ pub mod watcher {
     pub struct Config {
         pub(super) labels: Option<String>,
         pub(super) fields: Option<String>,
+        pub(super) page_size: Option<u32>,
     }
 
     impl Config {
@@ -64,6 +65,32 @@ pub mod watcher {
         pub fn fields(self, selector: &str) -> Self {
             let fields = Some(selector.to_owned());
             Self { fields, ..self }
+        }
+
+        /// Sets the number of objects in a page of a list.
+        pub fn page_size(self, page_size: u32) -> Self {
+            let page_size = Some(page_size);
+            Self { page_size, ..self }
+        }
+
+        /// Has no effect: a watch is opened again when it ends or is silent.
+        pub fn timeout(self, _timeout_secs: u32) -> Self {
+            self
+        }
+
+        /// Has no effect: lists are streamed if the server supports it.
+        pub fn streaming_lists(self) -> Self {
+            self
+        }
+
+        /// Has no effect: the first list is consistent with the newest state.
+        pub fn any_semantic(self) -> Self {
+            self
+        }
+
+        /// Has no effect: a watch without bookmarks ends more often.
+        pub fn disable_bookmarks(self) -> Self {
+            self
         }
     }
 }
@@ -85,6 +112,15 @@ impl Action {
         Self(Outcome::done())
     }
 }
+
+/// Equal if the delays are.
+impl PartialEq for Action {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.delay() == other.0.delay()
+    }
+}
+
+impl Eq for Action {}
 
 /// A [`Context`] in our own form.
 #[doc(hidden)]
@@ -148,7 +184,7 @@ where
 {
     controller: ApplyCleanupController<Adapter<Ctx>>,
     /// Why the selectors of the config are invalid.
-    invalid: Mutex<Option<InvalidListWatch>>,
+    invalid: Option<InvalidListWatch>,
 }
 
 type ResourceOf<Ctx> = <Adapter<Ctx> as ApplyCleanup>::Resource;
@@ -185,9 +221,17 @@ where
     }
 
     fn over(client: Client, context: Ctx, api: &Api<ResourceOf<Ctx>>, wc: watcher::Config) -> Self {
-        let all = || ListWatch::new(api.clone());
-        let selected = wc.labels.map_or_else(|| Ok(all()), |it| all().labels(it));
-        let selected = selected.and_then(|it| match wc.fields {
+        let all = || match wc.page_size.and_then(NonZeroU32::new) {
+            Some(size) => ListWatch::new(api.clone()).page_size(size),
+            None => ListWatch::new(api.clone()),
+        };
+        // An empty selector selects everything.
+        let is_set = |selector: &String| !selector.is_empty();
+        let selected = match wc.labels.filter(is_set) {
+            Some(labels) => all().labels(labels),
+            None => Ok(all()),
+        };
+        let selected = selected.and_then(|it| match wc.fields.filter(is_set) {
             Some(fields) => it.fields(fields),
             None => Ok(it),
         });
@@ -197,7 +241,7 @@ where
         };
         Self {
             controller: ApplyCleanupController::new(client, Adapter(Arc::new(context)), objects),
-            invalid: Mutex::new(invalid),
+            invalid,
         }
     }
 
@@ -213,7 +257,26 @@ where
         Self { controller, ..self }
     }
 
-    /// Changes the settings of the controller.
+    /// Calls `apply` for the controller of each object of `children` that changes.
+    pub fn owns<K>(self, children: impl Source<K>) -> Self
+    where
+        K: kube::Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        let controller = self.controller.owns(children);
+        Self { controller, ..self }
+    }
+
+    /// Calls `apply` for the objects that `mapper` returns when an object of `informer` changes.
+    pub fn watches<K>(self, informer: &Informer<K>, mapper: impl Mapper<K> + Clone) -> Self
+    where
+        K: kube::Resource + Send + Sync + 'static,
+    {
+        let controller = self.controller.watches(informer, mapper);
+        Self { controller, ..self }
+    }
+
+    /// Changes the settings of the controller. That of the other crate takes the controller of
+    /// kube-runtime, for example for [`owns`](Self::owns).
     pub fn with_controller(
         self,
         f: impl Fn(InformerControllerBuilder) -> InformerControllerBuilder + Send + Sync + 'static,
@@ -240,8 +303,7 @@ where
     /// [`RunError::Selector`] if a selector of the config is invalid, and the errors of
     /// [`ApplyCleanupController::run`].
     pub async fn run_until(&self, stop: CancellationToken) -> Result<(), RunError> {
-        let invalid = self.invalid.lock().ok().and_then(|mut it| it.take());
-        if let Some(source) = invalid {
+        if let Some(source) = self.invalid.clone() {
             return Err(RunError::Selector { source });
         }
         self.controller.run(stop).await

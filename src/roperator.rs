@@ -30,6 +30,8 @@ pub mod error {
 pub mod prelude {
     //! The names that most handlers use.
 
+    pub use serde::{Deserialize, Serialize};
+
     pub use super::{
         config::{ChildConfig, OperatorConfig, UpdateStrategy},
         error::Error,

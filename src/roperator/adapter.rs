@@ -54,12 +54,13 @@ impl<H> Adapter<H> {
 
 impl<H: Handler> CompositeHandler for Adapter<H> {
     fn sync(&self, request: &Request) -> Result<Response, Error> {
-        let (response, is_recovered) = self.handler.sync_or_recover(&converted(request)?)?;
+        let response = self.handler.sync(&converted(request)?)?;
+        let keeps_children = response.keeps_children();
         let mut answer = Response::new(response.status);
         if let Some(delay) = response.resync {
             answer.resync_after(delay);
         }
-        if is_recovered {
+        if keeps_children {
             return Ok(answer.keep_children());
         }
         for child in response.children {

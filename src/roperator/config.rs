@@ -9,11 +9,7 @@ use kube::{
 use windlass_composite::{ChildConfig as Config, CompositeBuildError, CompositeController};
 use windlass_controller::Watch;
 
-use super::{
-    adapter::Adapter,
-    handler::Handler,
-    k8s_types::{CLUSTER_SCOPED, K8sType},
-};
+use super::{adapter::Adapter, handler::Handler, k8s_types::K8sType};
 
 /// The default of [`OperatorConfig::tracking_label_name`].
 pub const DEFAULT_TRACKING_LABEL_NAME: &str = "app.kubernetes.io/instance";
@@ -194,9 +190,7 @@ impl OperatorConfig {
                 UpdateStrategy::Recreate => Config::recreate(),
                 UpdateStrategy::OnDelete => Config::on_delete(),
             };
-            let is_cluster_scoped =
-                config.is_cluster_scoped || CLUSTER_SCOPED.contains(&child.plural_kind);
-            let written = if is_cluster_scoped {
+            let written = if config.is_cluster_scoped || child.is_cluster_scoped() {
                 written.cluster_scoped()
             } else {
                 written
@@ -209,10 +203,7 @@ impl OperatorConfig {
 }
 
 fn resource(of: &K8sType) -> ApiResource {
-    let (group, version) = of
-        .api_version
-        .split_once('/')
-        .unwrap_or(("", of.api_version));
+    let (group, version) = of.as_group_and_version();
     ApiResource {
         group: group.to_owned(),
         version: version.to_owned(),

@@ -1,26 +1,16 @@
 //! Handlers, their requests and their responses.
 
-use std::{marker::PhantomData, time::Duration};
+use std::time::Duration;
 
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::{
-    error::Error,
-    k8s_types::K8sType,
-    resource::{K8sResource, K8sTypeRef, ObjectIdRef},
-};
+use super::error::Error;
 
 pub mod failable;
+pub mod request;
 
-/// A parent and its existing children.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SyncRequest {
-    /// The parent.
-    pub parent: K8sResource,
-    /// Its existing children.
-    pub children: Vec<K8sResource>,
-}
+pub use self::request::{RawView, RequestChildren, SyncRequest, TypedView};
 
 /// The status of the parent, and all children that it should have.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +37,9 @@ pub struct FinalizeResponse {
 pub trait Handler: Send + Sync + 'static {
     /// Returns the children and the status.
     ///
+    /// The response of a [`failable`] handler, or of two functions, to an error has one child without a
+    /// kind, which says that all existing children stay: return it unchanged.
+    ///
     /// # Errors
     ///
     /// Children and status stay as they are, and the call is repeated.
@@ -62,47 +55,12 @@ pub trait Handler: Send + Sync + 'static {
         let retry = None;
         Ok(FinalizeResponse { status, retry })
     }
-
-    /// The response, and whether all existing children stay as they are after an error.
-    #[doc(hidden)]
-    fn sync_or_recover(&self, request: &SyncRequest) -> Result<(SyncResponse, bool), Error> {
-        Ok((self.sync(request)?, false))
-    }
 }
 
-/// The children of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestChildren<'a>(&'a [K8sResource]);
+/// The only field of the child that stands for all existing ones.
+const KEEP_CHILDREN: &str = "windlass.dev/keep-children";
 
-/// The children of one kind.
-#[derive(Clone, Copy, Debug)]
-pub struct RawView<'a> {
-    children: &'a [K8sResource],
-    of: K8sTypeRef<'a>,
-}
-
-/// The children of one kind, decoded as `T`.
-#[derive(Clone, Copy, Debug)]
-pub struct TypedView<'a, T>(RawView<'a>, PhantomData<fn() -> T>);
-
-// === impl SyncRequest and SyncResponse ===
-
-impl SyncRequest {
-    /// Decodes the parent.
-    ///
-    /// # Errors
-    ///
-    /// The reason why it is no `T`.
-    pub fn deserialize_parent<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        self.parent.clone().into_type()
-    }
-
-    /// The children.
-    #[must_use]
-    pub fn children(&self) -> RequestChildren<'_> {
-        RequestChildren(&self.children)
-    }
-}
+// === impl SyncResponse ===
 
 impl SyncResponse {
     /// Creates a response without children.
@@ -113,6 +71,23 @@ impl SyncResponse {
             children: Vec::new(),
             resync: None,
         }
+    }
+
+    /// A response after an error, which leaves all children as they are.
+    ///
+    /// A child that no kind has says so: it also reaches the controller through the handler of a
+    /// program that wraps this one.
+    pub(super) fn keeping_children(status: Value) -> Self {
+        Self {
+            children: vec![json!({ KEEP_CHILDREN: true })],
+            ..Self::new(status)
+        }
+    }
+
+    /// Whether all children stay as they are.
+    pub(super) fn keeps_children(&self) -> bool {
+        let keeps = |child: &Value| child.get(KEEP_CHILDREN).is_some();
+        self.children.iter().any(keeps)
     }
 
     /// Creates a response without children, with a status that is serialized.
@@ -153,134 +128,16 @@ where
     E: Fn(&SyncRequest, Error) -> (Value, Option<Duration>) + Send + Sync + 'static,
 {
     fn sync(&self, request: &SyncRequest) -> Result<SyncResponse, Error> {
-        (self.0)(request)
-    }
-
-    fn sync_or_recover(&self, request: &SyncRequest) -> Result<(SyncResponse, bool), Error> {
         /// The delay of a repeated call, if the function names none.
         const RETRY: Duration = Duration::from_secs(10);
         let error = match (self.0)(request) {
-            Ok(response) => return Ok((response, false)),
+            Ok(response) => return Ok(response),
             Err(error) => error,
         };
         let (status, delay) = (self.1)(request, error);
-        let resync = Some(delay.unwrap_or(RETRY));
-        let response = SyncResponse {
-            resync,
-            ..SyncResponse::new(status)
-        };
-        Ok((response, true))
-    }
-}
-
-// === impl RequestChildren, RawView and TypedView ===
-
-impl<'a> RequestChildren<'a> {
-    /// The children of one kind: a [`K8sType`], or its `apiVersion` and `kind`.
-    #[must_use]
-    pub fn of_type(&self, of: impl Into<K8sTypeRef<'a>>) -> RawView<'a> {
-        let (children, of) = (self.0, of.into());
-        RawView { children, of }
-    }
-
-    /// The children of one kind, decoded.
-    #[must_use]
-    pub fn with_type<T: DeserializeOwned>(&self, of: &'static K8sType) -> TypedView<'a, T> {
-        self.of_type((of.api_version, of.kind)).as_type()
-    }
-
-    /// All children.
-    pub fn iter(&self) -> impl Iterator<Item = &'a K8sResource> + use<'a> {
-        self.0.iter()
-    }
-}
-
-impl<'a> RawView<'a> {
-    /// The children.
-    pub fn iter(&self) -> impl Iterator<Item = &'a K8sResource> + use<'a> {
-        let of = self.of;
-        self.children
-            .iter()
-            .filter(move |it| it.get_type_ref() == of)
-    }
-
-    /// The child with this namespace and name.
-    #[must_use]
-    pub fn get<'c>(&self, id: impl Into<ObjectIdRef<'c>>) -> Option<&'a K8sResource> {
-        let id = id.into();
-        self.iter().find(|it| it.get_object_id() == id)
-    }
-
-    /// Whether the child exists.
-    #[must_use]
-    pub fn exists<'c>(&self, id: impl Into<ObjectIdRef<'c>>) -> bool {
-        self.get(id).is_some()
-    }
-
-    /// The first child.
-    #[must_use]
-    pub fn first(&self) -> Option<&'a K8sResource> {
-        self.iter().next()
-    }
-
-    /// The number of children.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.iter().count()
-    }
-
-    /// Whether there is no child.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first().is_none()
-    }
-
-    /// The same children, decoded.
-    #[must_use]
-    pub const fn as_type<T: DeserializeOwned>(&self) -> TypedView<'a, T> {
-        TypedView(*self, PhantomData)
-    }
-}
-
-impl<'a, T: DeserializeOwned> TypedView<'a, T> {
-    /// The children.
-    pub fn iter(&self) -> impl Iterator<Item = Result<T, serde_json::Error>> + use<'a, T> {
-        self.0.iter().map(|it| it.clone().into_type())
-    }
-
-    /// The child with this namespace and name.
-    #[must_use]
-    pub fn get<'c>(&self, id: impl Into<ObjectIdRef<'c>>) -> Option<Result<T, serde_json::Error>> {
-        self.0.get(id).map(|it| it.clone().into_type())
-    }
-
-    /// Whether the child exists.
-    #[must_use]
-    pub fn exists<'c>(&self, id: impl Into<ObjectIdRef<'c>>) -> bool {
-        self.0.exists(id)
-    }
-
-    /// The first child.
-    #[must_use]
-    pub fn first(&self) -> Option<Result<T, serde_json::Error>> {
-        self.iter().next()
-    }
-
-    /// The number of children.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.0.count()
-    }
-
-    /// Whether there is no child.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The same children without a type.
-    #[must_use]
-    pub const fn as_raw(&self) -> &RawView<'a> {
-        &self.0
+        Ok(SyncResponse {
+            resync: Some(delay.unwrap_or(RETRY)),
+            ..SyncResponse::keeping_children(status)
+        })
     }
 }

@@ -65,6 +65,26 @@ fn without_a_change_nothing_is_called_and_nothing_is_written() {
     });
 }
 
+/// A server that is busy refuses the status for no reason of its fields.
+///
+/// Rows: RO-28
+#[test]
+fn a_status_that_is_refused_once_has_the_observed_generation_later() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Site::crd()).await;
+        let handler = Scripted::new(desired);
+        handler.start(&kit);
+        kit.create(&site("blog", "dark")).await;
+        kit.quiet().await;
+        kit.refuse_next(Verb::Patch, "sites", 500);
+        kit.edit::<Site>("blog", |it| it.spec.theme = "light".to_owned())
+            .await;
+        kit.expect::<Site>("blog")
+            .matches(json!({ "status": { "observedGeneration": 2 } }))
+            .await;
+    });
+}
+
 /// Rows: RO-14
 #[test]
 fn after_a_crash_before_the_writes_sync_is_called_with_the_same_state() {

@@ -5,17 +5,18 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::{
     kit::{self, Kit},
     roperator::{
-        handler::failable::{
-            BackoffConfig, DefaultFailableHandler, FailableHandler, HandlerResult,
+        handler::{
+            Handler as _,
+            failable::{BackoffConfig, DefaultFailableHandler, FailableHandler, HandlerResult},
         },
-        prelude::{ChildConfig, K8sType, OperatorConfig, SyncRequest, k8s_types},
+        prelude::{ChildConfig, K8sResource, K8sType, OperatorConfig, SyncRequest, k8s_types},
         serde_json::{Value, json},
     },
 };
@@ -101,7 +102,19 @@ impl FailableHandler for Steps {
 /// Rows: RO-36
 #[test]
 fn the_status_has_the_result_of_the_steps_and_after_an_error_the_children_stay() {
-    kit::run(async |kit: Kit| {
+    children_stay_after_an_error(false);
+}
+
+/// A handler of the program calls the failable one.
+///
+/// Rows: RO-36
+#[test]
+fn the_children_stay_after_an_error_of_a_handler_that_is_wrapped() {
+    children_stay_after_an_error(true);
+}
+
+fn children_stay_after_an_error(is_wrapped: bool) {
+    kit::run(async move |kit: Kit| {
         kit.install(&Report::crd()).await;
         let steps = Steps::default();
         let handler = steps.clone();
@@ -117,8 +130,13 @@ fn the_status_has_the_result_of_the_steps_and_after_an_error_the_children_stay()
             let config = OperatorConfig::new("report-operator", PARENT_TYPE)
                 .with_child(k8s_types::core::v1::ConfigMap, ChildConfig::replace());
             async move {
-                let controller = config.controller(client, handler).expect("a valid name");
-                controller.run(stop).await
+                let controller = if is_wrapped {
+                    let wrapper = move |request: &SyncRequest| handler.sync(request);
+                    config.controller(client, wrapper)
+                } else {
+                    config.controller(client, handler)
+                };
+                controller.expect("a valid name").run(stop).await
             }
         });
         let spec = |failing: &str, text: &str| ReportSpec {
@@ -161,4 +179,35 @@ fn the_status_has_the_result_of_the_steps_and_after_an_error_the_children_stay()
         kit.advance(Duration::from_secs(100)).await;
         assert_eq!(steps.take(), ["validate", "status"]);
     });
+}
+
+/// A program tests its handlers without a server.
+#[test]
+fn a_request_is_created_from_json_and_its_children_are_iterated() {
+    let object = |kind: &str, name: &str| {
+        K8sResource::from_value(json!({
+            "apiVersion": "v1", "kind": kind,
+            "metadata": { "name": name, "namespace": "shop", "uid": name, "resourceVersion": "1" },
+        }))
+    };
+    let request = SyncRequest {
+        parent: object("ConfigMap", "parent").unwrap(),
+        children: ["a", "b"].map(|name| object("Pod", name).unwrap()).to_vec(),
+    };
+    let mut names = Vec::new();
+    for pod in request.children().of_type(k8s_types::core::v1::Pod) {
+        assert!(pod.is_type(&("v1", "Pod").into()) && pod.is_id(&("shop", pod.name()).into()));
+        names.push(pod.get_object_id().to_string());
+    }
+    assert_eq!(names, ["shop/a", "shop/b"]);
+    let pods = request
+        .children()
+        .with_type::<Pod>(k8s_types::core::v1::Pod);
+    let decoded: Result<Vec<Pod>, _> = pods.into_iter().collect();
+    assert_eq!(decoded.unwrap().len(), 2);
+    let text = json!(request).to_string();
+    let read: SyncRequest = windlass::roperator::serde_json::from_str(&text).unwrap();
+    assert_eq!(read, request);
+    let refused = K8sResource::from_value(json!({ "kind": "Pod", "apiVersion": "v1" }));
+    assert_eq!(refused.unwrap_err().message, "missing metadata.name");
 }

@@ -222,9 +222,10 @@ where
             .apply_status(kind, &complete, version, observed)
             .await;
         match ended {
-            Err(error @ ChildError::Request { .. })
+            Err(error)
                 if complete.get(observed_generation::FIELD).is_some()
-                    && status.get(observed_generation::FIELD).is_none() =>
+                    && status.get(observed_generation::FIELD).is_none()
+                    && observed_generation::is_refused(&error) =>
             {
                 let without = children.apply_status(kind, &status, version, observed);
                 if without.await.is_err() {

@@ -1,6 +1,7 @@
 //! `observedGeneration` in the status of a parent: the generation whose children were all applied.
 
 use serde_json::Value;
+use windlass_controller::ChildError;
 
 /// The field.
 pub(crate) const FIELD: &str = "observedGeneration";
@@ -18,6 +19,17 @@ pub(crate) fn add_to(status: &mut Value, generation: i64, all_applied: bool, obs
         _ => return,
     };
     fields.insert(FIELD.to_owned(), value);
+}
+
+/// Whether the API server refused a status because its schema has no such field: the error of an apply
+/// names it.
+pub(crate) fn is_refused(error: &ChildError) -> bool {
+    let Some(kube::Error::Api(status)) = error.request() else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut fields = causes.map(|cause| &cause.field);
+    status.message.contains(FIELD) || fields.any(|field| field.contains(FIELD))
 }
 
 #[cfg(test)]

@@ -25,7 +25,9 @@ pub use self::{controller::ApplyCleanupController, error::ApplyCleanupError};
 ///   name, before [`apply`](Self::apply) is called. `apply` gets the object with the finalizer.
 /// - [`cleanup`](Self::cleanup) is called for an object that is marked for deletion and has the
 ///   finalizer, and `apply` is not. The finalizer is removed after `cleanup` has succeeded, and not
-///   before. An object that is marked for deletion without the finalizer gets no call.
+///   before, except for that of an object that leaves the selector
+///   ([`ApplyCleanupController::on_selector_exit`]). An object that is marked for deletion without the
+///   finalizer gets no call.
 /// - At the start `apply` is called for each object, without a patch if it has the finalizer.
 /// - No two calls for one object overlap. A call gets the newest dispatched state.
 ///

@@ -21,8 +21,8 @@
 //!    stores show the writes: then an event of them is no echo, so that a call follows that sees them.
 //! 9. During the backoff after a failed call, events of all its writes wait for the retry.
 //!
-//! A record lives for the timeout, and longer until it is settled, at most for [`lane::LONGEST_LAG`]: for
-//! example, a watch of another cluster never shows the write.
+//! A record lives until it is settled and its event has followed, and at most for the timeout and
+//! [`lane::LONGEST_LAG`]: for example, a watch of another cluster never shows the write.
 //!
 //! Source: java-operator-sdk, `ResourceOperations`, for the condition of rule 6; KEP-5647 for rule 4.
 
@@ -37,7 +37,7 @@ mod client;
 mod lane;
 mod records;
 
-use self::lane::{LaneWrites, RunningCall, UnknownWrite};
+use self::lane::{LaneWrites, RunningCall, UnknownWrite, echo_age};
 pub(crate) use self::{
     answers::CallAnswers,
     client::{CallRecorder, recording_client},
@@ -66,6 +66,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// The part of the time since the write that a waiting call waits until it asks again: a long wait
 /// costs few questions, and is extended by an eighth.
 const POLL_PART: u32 = 8;
+
+/// The longest time until a waiting call asks again.
+const LONGEST_POLL: Duration = Duration::from_secs(10);
 
 // === impl OwnWrites ===
 
@@ -185,7 +188,7 @@ impl OwnWrites {
         let age = |at: Instant| now.saturating_duration_since(at);
         writes.drop_finished(now, timeout, by_all);
         writes.is_waiting = true;
-        let versions = writes.missing_versions(now);
+        let versions = writes.missing_versions(now, true);
         if !versions.is_empty() {
             return Readiness::FindVersions(versions);
         }
@@ -199,7 +202,12 @@ impl OwnWrites {
             writes.begin_stale(now, by_all);
             return Readiness::Stale;
         }
-        Readiness::Wait(left.min(POLL.max(age(newest) / POLL_PART)))
+        let versions = writes.missing_versions(now, false);
+        if !versions.is_empty() {
+            return Readiness::FindVersions(versions);
+        }
+        let poll = (age(newest) / POLL_PART).clamp(POLL, LONGEST_POLL);
+        Readiness::Wait(left.min(poll))
     }
 
     /// Tells the version that the server had for the objects in `scope` after the unknown writes of
@@ -227,12 +235,13 @@ impl OwnWrites {
         self.lanes.remove(lane);
     }
 
-    /// The writes of `lane`, which are looked at again when the timeout after `at` is over.
+    /// The writes of `lane`, which are looked at again when no event of a write at `at` follows any more.
     fn expiring_lane(&mut self, lane: &ObjectKey, at: Instant) -> &mut LaneWrites {
         let writes = self.lanes.entry(lane.clone()).or_default();
         if !writes.is_expiring {
             writes.is_expiring = true;
-            (self.expiring).push_back((at + self.timeout, lane.clone()));
+            let again = at + echo_age(self.timeout);
+            (self.expiring).push_back((again, lane.clone()));
         }
         writes
     }
@@ -250,7 +259,7 @@ impl OwnWrites {
             writes.drop_finished(now, timeout, by_all);
             writes.is_expiring = !writes.has_no_records();
             if writes.is_expiring {
-                self.expiring.push_back((now + timeout, lane));
+                self.expiring.push_back((now + echo_age(timeout), lane));
             } else if writes.is_empty() {
                 self.lanes.remove(&lane);
             }

@@ -269,10 +269,6 @@ impl<H: FailableHandler> DefaultFailableHandler<H> {
 
 impl<H: FailableHandler> Handler for DefaultFailableHandler<H> {
     fn sync(&self, request: &SyncRequest) -> Result<SyncResponse, Error> {
-        Ok(self.sync_or_recover(request)?.0)
-    }
-
-    fn sync_or_recover(&self, request: &SyncRequest) -> Result<(SyncResponse, bool), Error> {
         let mut children = Vec::new();
         let result = match self.inner.validate(request) {
             Err(error) => HandlerResult::ValidationFailed(error),
@@ -287,13 +283,17 @@ impl<H: FailableHandler> Handler for DefaultFailableHandler<H> {
         let is_error = result.is_error();
         let delay = self.delay(request, is_error);
         let status = serde_json::to_value(self.inner.determine_status(request, result))?;
-        let resync = if is_error { delay } else { self.resync };
-        let response = SyncResponse {
+        if is_error {
+            return Ok(SyncResponse {
+                resync: delay,
+                ..SyncResponse::keeping_children(status)
+            });
+        }
+        Ok(SyncResponse {
             status,
             children,
-            resync,
-        };
-        Ok((response, is_error))
+            resync: self.resync,
+        })
     }
 
     fn finalize(&self, request: &SyncRequest) -> Result<FinalizeResponse, Error> {

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerRegistry,
     FinalizerTiming, Finalizers, InformerController, InformerControllerBuilder,
-    InformerDiagnostics, InformerHealth, Kind, Mapper, OpinionatedReconciler, Owners, RunError,
-    Runnable, RunningCall,
+    InformerDiagnostics, InformerHealth, Kind, Mapper, OnSelectorExit, OpinionatedReconciler,
+    Owners, RunError, Runnable, RunningCall,
 };
 
 /// Runs an [`ApplyCleanup`] over the objects of a source.
@@ -58,6 +58,7 @@ pub struct ApplyCleanupController<C: ApplyCleanup> {
     calls: Arc<Calls<C>>,
     informer: Informer<C::Resource>,
     has_finalizer: bool,
+    on_selector_exit: OnSelectorExit,
     configure: Box<Configure>,
     related: Vec<Box<Related<C::Resource>>>,
     /// Built at the first use, after all settings.
@@ -88,6 +89,7 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
             calls: Arc::new(Calls::new(client, context)),
             informer: Informer::new(objects),
             has_finalizer: true,
+            on_selector_exit: OnSelectorExit::default(),
             configure: Box::new(|builder| builder),
             related: Vec::new(),
             built: Mutex::default(),
@@ -99,6 +101,16 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
     pub fn without_finalizer(self) -> Self {
         Self {
             has_finalizer: false,
+            ..self
+        }
+    }
+
+    /// Sets what happens to an object that leaves the selector of the objects. By default its finalizer
+    /// is removed without a clean-up, and this is logged at `WARN`: with
+    /// [`OnSelectorExit::CleanUp`] it is cleaned up before.
+    pub fn on_selector_exit(self, then: OnSelectorExit) -> Self {
+        Self {
+            on_selector_exit: then,
             ..self
         }
     }
@@ -187,6 +199,8 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
         let builder = InformerController::builder()
             .name(&*self.name)
             .coalescing(Coalescing::Always)
+            // It waits for the API server, the kind and the permissions, as kube-runtime does.
+            .cache_sync_timeout(None)
             .retry_policy(ExponentialBackoff::K8S_CONTROLLER);
         let controller = (self.configure)(builder).build()?;
         let kind = controller.kind::<C::Resource>(self.informer.resource())?;
@@ -197,6 +211,7 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
             let finalizers = Finalizers::new(self.calls.unfenced().clone(), name)?;
             let reconciler = OpinionatedReconciler::new(finalizers, inner)
                 .finalizer_timing(FinalizerTiming::BeforeFirstCall)
+                .on_selector_exit(self.on_selector_exit)
                 .only_held();
             controller.add_reconciler(&kind, Outer { calls, reconciler })?;
         } else {

@@ -24,15 +24,17 @@ pub enum UpdateStrategy {
     Apply,
 
     /// Deletes the child and creates it again, if the desired state changed, or another writer
-    /// changed a field of it and the API server accepts the desired one for an existing object. Before a child is deleted, the API server
-    /// is asked whether it accepts the new one. A child with the annotation `windlass.dev/keep` is not
-    /// deleted: the apply fails with [`ChildError::Kept`].
+    /// changed a field of it and the API server accepts the desired one for an existing object. A child
+    /// of another strategy, and one that is adopted, is also replaced if an apply cannot change it to
+    /// the desired state. Before a child is deleted, the API server is asked whether it accepts the new
+    /// one. A child with the annotation `windlass.dev/keep` is not deleted: the apply fails with
+    /// [`ChildError::Kept`].
     Recreate,
 
-    #[doc(alias = "create_once")]
     /// Leaves an existing child as it is, except for its labels and owner. A new desired state takes
     /// effect after another client deleted the child. Whether a child has its desired state is known only
     /// of those of [`Owned::rolling`](crate::Owned::rolling).
+    #[doc(alias = "create_once")]
     OnDelete,
 }
 
@@ -270,7 +272,7 @@ impl<C> Desired<C> {
         *shown = Some(name.clone());
         let is_secret = kind.group.is_empty() && kind.kind == "Secret";
         if is_secret {
-            encode_string_data(&mut body)?;
+            encode_string_data(&mut body, false)?;
         }
         for mut overrides in self.overrides {
             if let Value::Object(fields) = &mut overrides
@@ -281,7 +283,7 @@ impl<C> Desired<C> {
                         field: "overrides.stringData",
                     });
                 }
-                encode_string_data(fields)?;
+                encode_string_data(fields, true)?;
             }
             overrides::apply(&mut body, &overrides)?;
         }

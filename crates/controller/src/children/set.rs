@@ -172,7 +172,7 @@ impl Children {
             && !is_applied()
     }
 
-    /// Whether a child that the store does not have yet was applied with another desired state.
+    /// Whether the last apply of a child was that of another desired state.
     pub(crate) fn was_applied_differently(&self, child: &CheckedChild) -> bool {
         let memory = self.memory.lock();
         let last = memory.get(&child.id());

@@ -276,6 +276,8 @@ impl<R: KeyedResource> ResourceController<R> {
         let builder = InformerController::builder()
             .name(&*self.name)
             .coalescing(Coalescing::Always)
+            // It waits for the API server, the kind and the permissions, as client-go does.
+            .cache_sync_timeout(None)
             .delete_retry(DeleteRetry::UntilSuccessor)
             .retry_policy(retries)
             .on_stop(OnStop::Drain);

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Borrow,
+    collections::HashSet,
     fmt,
     hash::Hash,
     sync::{Arc, OnceLock, Weak},
@@ -43,6 +44,8 @@ pub struct Informers<K: Watchable> {
 struct Contents<K: Watchable> {
     types: K::DynamicType,
     informers: RwLock<Vec<Informer<K>>>,
+    /// The informers of other clusters, which do not show the writes of the calls.
+    of_other_clusters: RwLock<HashSet<InformerId>>,
     indexes: RwLock<Vec<Arc<dyn DeclaredIndex<K>>>>,
     /// Set when the controller is built.
     controller: OnceLock<Added<K>>,
@@ -72,6 +75,7 @@ impl<K: Watchable> Informers<K> {
             shared: Arc::new(Contents {
                 types,
                 informers: RwLock::default(),
+                of_other_clusters: RwLock::default(),
                 indexes: RwLock::default(),
                 controller: OnceLock::new(),
             }),
@@ -118,6 +122,7 @@ impl<K: Watchable> Informers<K> {
         let Some(added) = self.shared.controller.get() else {
             return Err(ControllerBuildError::NotBuilt);
         };
+        let is_of_another_cluster = watch.is_of_another_cluster;
         let (opened, indexes) = watch.open(&added.client)?;
         let informers = match opened {
             Opened::Shared(informer) => {
@@ -149,11 +154,16 @@ impl<K: Watchable> Informers<K> {
         }
         let mut ids = Vec::with_capacity(informers.len());
         for informer in informers {
+            if is_of_another_cluster {
+                let mut others = self.shared.of_other_clusters.write();
+                others.insert(informer.id());
+            }
             // Readable before its first event can be mapped.
             self.shared.informers.write().push(informer.clone());
             if let Err(error) = controller.add_informer(&added.kind, &informer) {
                 let id = informer.id();
                 self.shared.informers.write().retain(|it| it.id() != id);
+                self.shared.of_other_clusters.write().remove(&id);
                 return Err(error.into());
             }
             ids.push(informer.id());
@@ -184,6 +194,9 @@ impl<K: Watchable> Informers<K> {
             let is_removed = |informer: &mut Informer<K>| watch.0.contains(&informer.id());
             informers.extract_if(.., is_removed).collect()
         };
+        let mut others = self.shared.of_other_clusters.write();
+        others.retain(|id| !watch.0.contains(id));
+        drop(others);
         let added = self.shared.controller.get();
         if let Some(controller) = added.and_then(|added| added.controller.upgrade()) {
             let controller = InformerController::from_shared(controller);

@@ -123,6 +123,9 @@ impl OwnWriteTracker {
         client: &Client,
         mut now: Instant,
     ) -> Begin {
+        /// The pause after a question that the server did not answer in time.
+        const PAUSE: Duration = Duration::from_secs(1);
+        let mut has_asked = false;
         loop {
             let by_all = |resource: &str, key: &ObjectKey, is: &dyn Fn(&Shown) -> bool| {
                 self.shown_by_all(resource, key, is)
@@ -132,7 +135,10 @@ impl OwnWriteTracker {
                 Readiness::Ready => return Begin::Now { is_stale: false },
                 Readiness::Stale => return Begin::Now { is_stale: true },
                 Readiness::Wait(wait) => return Begin::After(wait),
+                // The worker is not held while the server does not answer.
+                Readiness::FindVersions(_) if has_asked => return Begin::After(PAUSE),
                 Readiness::FindVersions(scopes) => {
+                    has_asked = true;
                     for scope in scopes {
                         let version = self.version(&scope, client).await;
                         now = Instant::now();

@@ -73,7 +73,10 @@ impl<K: Watchable> Context<K> {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 // If the path is unknown, the API server names no object.
                 let missing = status.details.as_ref().map(|details| details.name.as_str());
-                if missing == Some(name) {
+                let is_missing = missing == Some(name)
+                    // The kind can be missing too.
+                    || matches!(api.get_metadata_opt(name).await, Ok(None));
+                if is_missing {
                     return Ok(false);
                 }
                 let resource = resource_name::<K>(types);

@@ -244,8 +244,9 @@ impl<K: Watchable> Watch<K> {
     /// its versions say nothing about the writes of the calls, so that no call waits until the watch
     /// shows them.
     ///
-    /// Without it a call that follows a write of the same resource can be
-    /// [stale](super::Context::is_stale) for 6 minutes.
+    /// Without it a call that follows a write of the same resource waits for the
+    /// [`own_write_timeout`](super::ControllerBuilder::own_write_timeout), and is then
+    /// [stale](super::Context::is_stale) for up to 6 minutes.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Secret;

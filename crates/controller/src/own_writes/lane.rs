@@ -45,12 +45,20 @@ pub(super) struct RunningCall {
 /// The most objects of a lane whose writes are kept when a stale call begins.
 pub(super) const MAX_OVERDUE: usize = 256;
 
-/// The longest time for which a write that no store shows is remembered: twice the time after which a
-/// silent watch is opened again.
+/// The longest time after the timeout for which a write that no store shows is remembered: twice the
+/// time after which a silent watch is opened again.
 pub(super) const LONGEST_LAG: Duration = Duration::from_secs(360);
+
+/// The longest time for which a write that the stores show is remembered, because its event may follow.
+const LONGEST_ECHO: Duration = Duration::from_secs(30);
 
 /// How long after a question that the server did not answer it is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// How long the event of a write that the stores show can follow.
+pub(super) fn echo_age(timeout: Duration) -> Duration {
+    timeout.min(LONGEST_ECHO)
+}
 
 // === impl UnknownWrite ===
 
@@ -81,8 +89,8 @@ impl LaneWrites {
         self.writes.is_empty() && self.unknown.is_empty()
     }
 
-    /// Drops the writes that are settled and older than `timeout`: the events of younger ones are
-    /// echoes. Drops those that no store has shown for too long.
+    /// Drops the writes that are settled and not young: the events of young ones are echoes. Drops those
+    /// that no store has shown for too long after the timeout.
     pub(super) fn drop_finished(
         &mut self,
         now: Instant,
@@ -90,17 +98,17 @@ impl LaneWrites {
         by_all: &ShownByAll<'_>,
     ) {
         let age = |at: Instant| now.saturating_duration_since(at);
-        let is_late = |at: Instant| age(at) >= timeout.max(LONGEST_LAG);
+        let is_late = |at: Instant| age(at) >= timeout.saturating_add(LONGEST_LAG);
         self.writes.retain(|write| {
-            age(write.at) < timeout || !(is_late(write.at) || write.is_settled(by_all))
+            age(write.at) < echo_age(timeout) || !(is_late(write.at) || write.is_settled(by_all))
         });
         (self.unknown).retain(|write| !is_late(write.at) && !write.is_settled(by_all));
     }
 
     /// The scopes of the unknown writes after which the version of the server is not known, and is
-    /// asked for at `now`.
-    pub(super) fn missing_versions(&self, now: Instant) -> Vec<Scope> {
-        let is_asked = |at: Instant| now.saturating_duration_since(at) < ASK_AGAIN;
+    /// asked for at `now`. `is_first`: only those for which it was never asked.
+    pub(super) fn missing_versions(&self, now: Instant, is_first: bool) -> Vec<Scope> {
+        let is_asked = |at: Instant| is_first || now.saturating_duration_since(at) < ASK_AGAIN;
         let missing = self
             .unknown
             .iter()

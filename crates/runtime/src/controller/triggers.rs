@@ -68,7 +68,12 @@ where
     let state = Arc::clone(&target.state);
     let followed = AssertUnwindSafe(follow_items(stream, target)).catch_unwind();
     if let Err(panic) = followed.await {
-        *state.panicked.lock() = Some(panic_message(panic));
+        let error = panic_message(panic);
+        log::error!(
+            error,
+            "stream of the controller panicked, the controller ends"
+        );
+        *state.panicked.lock() = Some(error);
         state.stop.cancel();
     }
 }

@@ -57,10 +57,14 @@ pub(super) fn set_kind(
 }
 
 /// Moves the `stringData` of a Secret, or of overrides of one, into `data`. The API server does that
-/// too, and then keeps entries that later requests do not have. An entry that is null is none.
+/// too, and then keeps entries that later requests do not have. An entry that is null is none, and
+/// removes that of the object in `is_overrides`.
 ///
 /// Source: <https://github.com/kubernetes/kubernetes/issues/108008>.
-pub(super) fn encode_string_data(body: &mut Map<String, Value>) -> Result<(), InvalidChild> {
+pub(super) fn encode_string_data(
+    body: &mut Map<String, Value>,
+    is_overrides: bool,
+) -> Result<(), InvalidChild> {
     let strings = match body.remove("stringData") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Object(strings)) => strings,
@@ -80,7 +84,8 @@ pub(super) fn encode_string_data(body: &mut Map<String, Value>) -> Result<(), In
     for (key, value) in strings {
         let value = match value {
             Value::String(text) => STANDARD.encode(text).into(),
-            Value::Null => Value::Null,
+            Value::Null if is_overrides => Value::Null,
+            Value::Null => continue,
             _ => {
                 return Err(InvalidChild::NotAMap {
                     field: "stringData",

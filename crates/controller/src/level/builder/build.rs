@@ -50,7 +50,6 @@ impl<K: Watchable> ControllerBuilder<K> {
         let finalizers = finalizers.transpose()?;
         let filtered = finalizers.as_ref().map(Finalizers::again);
         let controller = self.engine.name(self.name.clone()).build()?;
-        let shows_writes = !self.primary.is_of_another_cluster;
         let primary = controller.kind::<K>(&resource_name::<K>(&types))?;
         self.primaries.attach(
             &controller,
@@ -60,9 +59,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             self.primary,
         )?;
         let own = Arc::new(OwnWriteTracker::new(self.own_write_timeout));
-        if shows_writes {
-            own.watch(&self.primaries);
-        }
+        own.watch(&self.primaries);
         controller.track(Arc::<OwnWriteTracker>::clone(&own));
         let wiring = Wiring {
             controller: &controller,

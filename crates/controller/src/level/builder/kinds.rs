@@ -197,14 +197,11 @@ impl<K: Watchable> ControllerBuilder<K> {
     ) -> Informers<O> {
         let informers = Informers::new(watch.types.clone());
         let added = informers.clone();
-        let shows_writes = !watch.is_of_another_cluster;
         self.secondaries.push(Box::new(move |wiring| {
             let controller = wiring.controller;
             let kind = wiring.kind::<O>(&resource_name::<O>(added.types()))?;
             added.attach(controller, kind.clone(), wiring.client, None, watch)?;
-            if shows_writes {
-                wiring.own.watch(&added);
-            }
+            wiring.own.watch(&added);
             controller.add_mapper(&kind, wiring.primary, mapper)?;
             Ok(wiring.is_optional.then(|| added.listed()))
         }));

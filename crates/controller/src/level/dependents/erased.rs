@@ -146,8 +146,8 @@ impl<K: Watchable, C: Watchable + Serialize> ErasedDependent<K> for Dependent<K,
         self.at_most?;
         // Also one that is to be adopted, or does not decode.
         let Some(existing) = self.owned.newest(cx, child.key()) else {
-            // Of a stale call. It is updated once the store has it.
-            let is_outdated = children.was_applied_differently(child);
+            // The store of a stale call can lack it. It is updated once the store has it.
+            let is_outdated = cx.is_stale() && children.was_applied_differently(child);
             return is_outdated.then_some(Progress::NotReady);
         };
         let is_outdated = children.is_outdated(child, &existing.metadata());

@@ -15,9 +15,11 @@ impl<K: Watchable> Informers<K> {
     /// that all informers which can show the object have passed.
     pub(in crate::level) fn shown(&self, key: &ObjectKey) -> Shown {
         let informers = self.shared.informers.read();
+        let others = self.shared.of_other_clusters.read();
         let can_show = |informer: &&Informer<K>| {
             let namespaces = informer.namespaces();
-            namespaces.is_none_or(|all| all.iter().any(|it| key.namespace() == Some(it)))
+            !others.contains(&informer.id())
+                && namespaces.is_none_or(|all| all.iter().any(|it| key.namespace() == Some(it)))
         };
         let mut shown = Shown::Unwatched;
         for informer in informers.iter().filter(can_show) {

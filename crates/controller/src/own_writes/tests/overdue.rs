@@ -162,6 +162,8 @@ fn a_write_that_no_store_shows_for_very_long_is_forgotten() {
     script.now += TIMEOUT;
     assert_eq!(script.ready(&never), Readiness::Stale);
     script.now = written + LONGEST_LAG;
+    assert_eq!(script.ready(&never), Readiness::Stale);
+    script.now = written + TIMEOUT + LONGEST_LAG;
     assert_eq!(script.ready(&never), Readiness::Ready);
 
     // Also if no call follows.
@@ -220,4 +222,52 @@ fn a_server_that_did_not_tell_its_version_is_asked_again() {
         .writes
         .passes(&lane, &scope("secrets"), Some(99), now);
     assert_eq!(script.ready(&shows(None, 99)), Readiness::Ready);
+}
+
+/// Rule 8. A timeout that is longer than the longest lag.
+#[test]
+fn a_call_after_a_long_timeout_is_stale() {
+    let timeout = 2 * LONGEST_LAG;
+    let mut script = Script::new();
+    script.writes = OwnWrites::new(timeout);
+    script.begin();
+    script.record(at(7), true);
+    assert_eq!(script.writes.end(&script.lane, false), None);
+    script.now += timeout;
+    assert_eq!(script.ready(&shows(None, 6)), Readiness::Stale);
+}
+
+#[test]
+fn with_the_longest_timeout_writes_that_are_shown_are_forgotten() {
+    let mut script = Script::new();
+    script.writes = OwnWrites::new(Duration::MAX);
+    let shown = shows(None, u64::MAX);
+    for version in 0..1000 {
+        let (lane, now) = (script.lane.clone(), script.now);
+        (script.writes).begin(&lane, now, &|_, _, is| is(&shown));
+        script.record(at(version), true);
+        assert_eq!(script.writes.end(&lane, false), None);
+        script.now += Duration::from_secs(1);
+    }
+    assert_eq!(script.ready(&shown), Readiness::Ready);
+    let kept = script.writes.lanes[&script.lane].writes.len();
+    assert!(kept < 50, "{kept} writes");
+    // A call for another object drops the rest.
+    script.now += Duration::from_secs(60);
+    let other = key("other");
+    (script.writes).begin(&other, script.now, &|_, _, is| is(&shown));
+    assert_eq!(script.writes.end(&other, false), None);
+    assert_eq!(script.writes.len(), 0);
+}
+
+/// The time between two looks at the stores is bounded.
+#[test]
+fn a_call_that_waits_for_hours_is_not_forgotten_for_minutes() {
+    let mut script = Script::new();
+    script.writes = OwnWrites::new(Duration::MAX);
+    script.begin();
+    script.record(at(7), true);
+    assert_eq!(script.writes.end(&script.lane, false), None);
+    script.now += Duration::from_secs(7200);
+    assert_eq!(script.ready(&shows(None, 6)), Readiness::Wait(LONGEST_POLL));
 }

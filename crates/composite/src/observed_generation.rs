@@ -21,15 +21,12 @@ pub(crate) fn add_to(status: &mut Value, generation: i64, all_applied: bool, obs
     fields.insert(FIELD.to_owned(), value);
 }
 
-/// Whether the API server refused a status because its schema has no such field: the error of an apply
-/// names it.
+/// Whether the API server refused a status because its schema has no such field.
 pub(crate) fn is_refused(error: &ChildError) -> bool {
-    let Some(kube::Error::Api(status)) = error.request() else {
+    let ChildError::UndeclaredField { field, .. } = error else {
         return false;
     };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut fields = causes.map(|cause| &cause.field);
-    status.message.contains(FIELD) || fields.any(|field| field.contains(FIELD))
+    field.strip_prefix("status.") == Some(FIELD)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    io::Write,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -17,7 +16,6 @@ use kube::{Api, Client, ResourceExt as _, client::Body, runtime as kube_runtime}
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::timeout};
-use tracing::Instrument as _;
 use windlass_runtime::{
     Controller, WatchStreamExt as _,
     controller::{Action, Error},
@@ -207,59 +205,4 @@ async fn a_stream_of_a_controller_that_panics_ends_the_controller() {
         error.contains("a stream of the controller panicked: no a"),
         "{error}"
     );
-}
-
-/// A writer of logs to memory.
-#[derive(Clone, Default)]
-struct Logs(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Logs {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn a_call_is_logged_in_the_span_of_its_object_and_of_the_caller() {
-    let logs = Logs::default();
-    let written = logs.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || written.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let (store, mut writer) = store::<ClusterRole>();
-    for event in [
-        watcher::Event::Init,
-        watcher::Event::InitApply(role("a")),
-        watcher::Event::InitDone,
-    ] {
-        writer.apply_watcher_event(&event);
-    }
-    let triggers = stream::iter([role("a")]).map(Ok).chain(stream::pending());
-    let controller = Controller::for_stream(triggers, store);
-    let mut items = Box::pin(names(controller, |_| {
-        async {
-            tracing::info!("before");
-            tokio::task::yield_now().await;
-            tracing::info!("after");
-        }
-        .boxed()
-    }));
-    let caller = tracing::info_span!("roles");
-    let item = timeout(LIMIT, items.next().instrument(caller)).await;
-    assert_eq!(item.expect("a call"), Some(Ok("a".to_owned())));
-    let logs = String::from_utf8(logs.0.lock().clone()).expect("text");
-    for message in ["before", "after"] {
-        let line = logs.lines().find(|line| line.ends_with(message));
-        let line = line.unwrap_or_else(|| panic!("no {message}: {logs}"));
-        let span = "roles:reconciling object{object.ref=ClusterRole.v1.rbac.authorization.k8s.io/a";
-        assert!(line.contains(span), "{line}");
-        assert!(line.contains("object.reason="), "{line}");
-    }
 }

@@ -307,6 +307,26 @@ on_both_servers! {
     }
 
     /// Rows: BO-41
+    async fn a_child_that_is_deleted_during_an_update_is_created_at_once(cluster: Cluster) {
+        let mut world = World {
+            rig: start(&cluster).await,
+            configs: cluster.api_aside(),
+            shards: cluster.api_aside(),
+            strategy: "Apply",
+        };
+        create(&world.configs, config("a", "v1 1 Apply")).await;
+        world.reaches("v1/1 NotReady", "v1 v1 v1").await;
+        world.set_available(0..3).await;
+        world.reaches("v1/1 Ready", "v1 v1 v1").await;
+        world.set("v2", 1).await;
+        world.reaches("v2/1 NotReady", "v2 v1 v1").await;
+        // The first one is not ready, so that no other one is updated.
+        world.shards.delete("shard-2", &DeleteParams::default()).await.expect("there");
+        world.reaches("v2/1 NotReady", "v2 v1 v2").await;
+        world.rig.stop().await;
+    }
+
+    /// Rows: BO-41
     async fn a_new_desired_state_is_given_to_the_children_that_are_not_ready_first(cluster: Cluster) {
         let mut world = World {
             rig: start(&cluster).await,

@@ -269,6 +269,20 @@ pub enum ChildError {
         key: ObjectKey,
     },
 
+    /// The schema of the kind has no such field of the status.
+    #[error(
+        "cannot write the status of {resource} {key}: the schema of the kind does not declare the field \
+         {field}; add it to the CustomResourceDefinition"
+    )]
+    UndeclaredField {
+        /// The kind, as `plural.group`.
+        resource: String,
+        /// The object.
+        key: ObjectKey,
+        /// The path of the field, for example `status.observedGeneration`.
+        field: String,
+    },
+
     /// The store's object does not decode.
     #[error("{resource} {key} in the store does not decode")]
     Undecodable {

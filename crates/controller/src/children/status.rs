@@ -1,7 +1,10 @@
 //! Writes the status of a parent, by server-side apply of its subresource.
 
 use serde_json::{Value, json};
-use windlass_informer::api_request::{self, RequestError};
+use windlass_informer::{
+    api_request::{self, RequestError},
+    one_line,
+};
 
 use super::{
     ChildError, ChildKind, Children,
@@ -31,7 +34,7 @@ impl Children {
     /// # Errors
     ///
     /// [`ChildError::Conflict`] if the parent does not exist any more;
-    /// [`ChildError::NoStatusSubresource`]; the error of the request.
+    /// [`ChildError::NoStatusSubresource`]; [`ChildError::UndeclaredField`]; the error of the request.
     pub async fn apply_status(
         &self,
         kind: &ChildKind,
@@ -92,6 +95,15 @@ impl Children {
         let is_missing = matches!(&refused, RequestError::Status(status) if status.code == 404);
         let is_named = matches!(&refused, RequestError::Status(status) if is_not_found(status));
         let (resource, key) = (requests.kind.resource(), requests.key.clone());
+        if let RequestError::Status(status) = &refused
+            && let Some(field) = undeclared_field(&status.message)
+        {
+            return ChildError::UndeclaredField {
+                resource,
+                key,
+                field,
+            };
+        }
         if !is_missing {
             return requests.error("patch", refused);
         }
@@ -106,6 +118,13 @@ impl Children {
             Err(error) => error,
         }
     }
+}
+
+/// The field that the API server names in its refusal of an apply, if its schema lacks one.
+fn undeclared_field(message: &str) -> Option<String> {
+    let (before, _) = message.split_once(": field not declared in schema")?;
+    let (_, field) = before.rsplit_once(": .")?;
+    Some(one_line(field).into_owned())
 }
 
 /// The digest of a status, cut to the fields of `desired`.

@@ -201,6 +201,24 @@ impl<'a, T: DeserializeOwned> IntoIterator for TypedView<'a, T> {
     }
 }
 
+impl<'a> IntoIterator for &RawView<'a> {
+    type Item = &'a K8sResource;
+    type IntoIter = RawIter<'a>;
+
+    fn into_iter(self) -> RawIter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a, T: DeserializeOwned> IntoIterator for &TypedView<'a, T> {
+    type Item = Result<T, serde_json::Error>;
+    type IntoIter = TypedIter<'a, T>;
+
+    fn into_iter(self) -> TypedIter<'a, T> {
+        self.iter()
+    }
+}
+
 // === impl RawIter and TypedIter ===
 
 impl<'a> Iterator for RawIter<'a> {

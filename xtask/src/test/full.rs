@@ -139,8 +139,9 @@ pub(super) fn on_both_servers(test: &str, found: &Found) -> Step {
     step
 }
 
-/// The examples that run until they are stopped, on a cluster; their tests are in `tests/examples`.
-const ON_A_CLUSTER: [&str; 1] = ["production"];
+/// The examples that run until they are stopped, on a cluster. Their tests are in `tests/examples`, or
+/// in the example.
+const ON_A_CLUSTER: [&str; 2] = ["production", "cronjob"];
 
 /// Runs each other example to its end.
 pub(super) fn examples(repository: &Repository) -> Result<Vec<Step>> {

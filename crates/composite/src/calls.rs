@@ -227,10 +227,8 @@ where
                     && status.get(observed_generation::FIELD).is_none()
                     && observed_generation::is_refused(&error) =>
             {
-                let without = children.apply_status(kind, &status, version, observed);
-                if without.await.is_err() {
-                    return Err(error);
-                }
+                // Another field can be undeclared too.
+                (children.apply_status(kind, &status, version, observed)).await?;
                 if !self.is_generation_undeclared.swap(true, Ordering::Relaxed) {
                     log::warn!(
                         component = "CompositeController",

@@ -107,7 +107,7 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
 
     /// Sets what happens to an object that leaves the selector of the objects. By default its finalizer
     /// is removed without a clean-up, and this is logged at `WARN`: with
-    /// [`OnSelectorExit::CleanUp`] it is cleaned up before.
+    /// [`OnSelectorExit::CleanUp`] it is cleaned up before. Without a finalizer it has no effect.
     pub fn on_selector_exit(self, then: OnSelectorExit) -> Self {
         Self {
             on_selector_exit: then,
@@ -199,7 +199,7 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
         let builder = InformerController::builder()
             .name(&*self.name)
             .coalescing(Coalescing::Always)
-            // It waits for the API server, the kind and the permissions, as kube-runtime does.
+            // It waits for the API server, the kinds and the permissions, without an end.
             .cache_sync_timeout(None)
             .retry_policy(ExponentialBackoff::K8S_CONTROLLER);
         let controller = (self.configure)(builder).build()?;

@@ -161,9 +161,10 @@ impl<K: Watchable> Informers<K> {
             // Readable before its first event can be mapped.
             self.shared.informers.write().push(informer.clone());
             if let Err(error) = controller.add_informer(&added.kind, &informer) {
-                let id = informer.id();
-                self.shared.informers.write().retain(|it| it.id() != id);
-                self.shared.of_other_clusters.write().remove(&id);
+                // The same informer may have been added before.
+                let mut all = self.shared.informers.write();
+                let at = all.iter().rposition(|it| it.id() == informer.id());
+                at.map(|at| all.remove(at));
                 return Err(error.into());
             }
             ids.push(informer.id());

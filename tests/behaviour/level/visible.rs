@@ -157,8 +157,7 @@ on_both_servers! {
         let remote = Informer::new(source);
         let mut builder = builder::<ConfigMap>(&cluster).await.own_write_timeout(Duration::from_secs(60));
         let children = builder.owns(watch::<Secret>(&cluster).await);
-        builder.watches(Watch::from(Informer::new(quick(elsewhere))), |_: &Secret| None);
-        builder.watches(Watch::from(remote).of_another_cluster(), |_: &Secret| None);
+        let others = builder.watches(Watch::from(Informer::new(quick(elsewhere))), |_: &Secret| None);
         let (sender, receiver) = mpsc::channel(64);
         let reconciler = move |cx: Context<ConfigMap>| {
             let (children, sender) = (children.clone(), sender.clone());
@@ -171,6 +170,8 @@ on_both_servers! {
             }
         };
         let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        let remote = Watch::from(remote).of_another_cluster();
+        others.informers().add(remote).expect("the controller runs");
         let mut old = secret("old");
         old.metadata.resource_version = Some("1".to_owned());
         script.list([old]).await.expect("it runs");

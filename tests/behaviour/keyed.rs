@@ -10,20 +10,18 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use tokio::{
-    sync::{Mutex, mpsc, watch},
-    time::{Instant, sleep},
-};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
     Failure, Informer, ListWatch, ObjectKey,
-    controller::RunError,
+    controller::{RunError, Runnable as _},
     keyed::{Background, KeyedResource, ResourceController, new_resource, test_controller_run},
 };
 
 use crate::{
     cluster::Cluster,
     kinds::{config, labelled, value},
+    queue::until_waiting,
     watched::quick,
 };
 
@@ -45,6 +43,8 @@ struct Rig {
     recorder: Recorder,
     controller: ResourceController<Recorder>,
     calls: mpsc::Receiver<String>,
+    /// How many markers were created.
+    markers: usize,
 }
 
 /// A run of a controller.
@@ -146,9 +146,9 @@ on_both_servers! {
         create(&configs, "moment").await;
         configs.delete("moment", &DeleteParams::default()).await.expect("there");
         set(&configs, "a", "3").await;
-        rig.shows("a", "3").await;
+        rig.queues(&configs, 1).await;
         rig.release();
-        assert_eq!(rig.next().await, format!("upsert {} 3", key("a")), "once, with the newest");
+        assert_eq!(rig.beside_markers().await, format!("upsert {} 3", key("a")), "once, with the newest");
 
         // Recreated before the delete is processed: only the new object is upserted.
         rig.hold();
@@ -157,9 +157,9 @@ on_both_servers! {
         configs.delete("a", &DeleteParams::default()).await.expect("there");
         create(&configs, "a").await;
         set(&configs, "a", "new").await;
-        rig.shows("a", "new").await;
+        rig.queues(&configs, 1).await;
         rig.release();
-        assert_eq!(rig.next().await, format!("upsert {} new", key("a")));
+        assert_eq!(rig.beside_markers().await, format!("upsert {} new", key("a")));
 
         // Recreated and deleted again before that: one delete.
         rig.hold();
@@ -168,12 +168,9 @@ on_both_servers! {
         configs.delete("a", &DeleteParams::default()).await.expect("there");
         create(&configs, "a").await;
         configs.delete("a", &DeleteParams::default()).await.expect("there");
-        create(&configs, "last").await;
-        rig.shows("last", "1").await;
+        rig.queues(&configs, 1).await;
         rig.release();
-        let mut lines = [rig.next().await, rig.next().await];
-        lines.sort();
-        assert_eq!(lines, [format!("delete {} new", key("a")), format!("upsert {} 1", key("last"))]);
+        assert_eq!(rig.beside_markers().await, format!("delete {} new", key("a")));
         run.stop().await.expect("no error");
         assert_eq!(rig.left(), ["stopping", "ended"]);
     }
@@ -222,7 +219,7 @@ on_both_servers! {
         let key = |name: &str| format!("{}/{name}", cluster.namespace());
         assert_eq!(rig.next().await, format!("upsert {} 1", key("busy")));
         create(&configs, "queued").await;
-        rig.shows("queued", "1").await;
+        until_waiting(|| rig.controller.prometheus_collectors(), 1).await;
         rig.fail(&["error"]).await;
         first.stop.cancel();
         assert_eq!(rig.next().await, "stopping");
@@ -305,6 +302,7 @@ impl Rig {
             recorder,
             controller,
             calls,
+            markers: 0,
         }
     }
 
@@ -340,17 +338,26 @@ impl Rig {
         self.recorder.failures.lock().await.extend(how);
     }
 
-    /// Waits until the store has an object with this value, and the queue of the controller has its event.
-    async fn shows(&self, name: &str, expected: &str) {
-        let store = self.recorder.informer.store();
-        let limit = Instant::now() + Duration::from_secs(60);
-        let is = |it: &Arc<ConfigMap>| it.name_any() == name && value(it) == expected;
-        while !store.list().iter().any(is) {
-            assert!(Instant::now() < limit, "{name} does not become {expected}");
-            sleep(Duration::from_millis(10)).await;
+    /// Waits until the queue has all events until now, which are of this number of objects. An object that was
+    /// created and deleted waits for a moment at most, so that one marker could not be told from it.
+    async fn queues(&mut self, configs: &Api<ConfigMap>, objects: usize) {
+        self.markers += 2;
+        for marker in [self.markers - 1, self.markers] {
+            create(configs, &format!("marker-{marker}")).await;
         }
-        // The event is queued after the store has changed, which nothing shows.
-        sleep(Duration::from_millis(200)).await;
+        until_waiting(|| self.controller.prometheus_collectors(), objects + 2).await;
+    }
+
+    /// Reads the calls for the markers and for one other object, in any order. Returns the latter.
+    async fn beside_markers(&mut self) -> String {
+        let mut lines = [self.next().await, self.next().await, self.next().await];
+        lines.sort_by_key(|line| line.contains("/marker-"));
+        let [line, first, second] = lines;
+        assert!(
+            first.contains("/marker-") && second.contains("/marker-"),
+            "{line} {first} {second}"
+        );
+        line
     }
 }
 

@@ -20,6 +20,7 @@ use self::rig::{
 use crate::{
     cluster::await_condition,
     kinds::{Gadget, GadgetSpec, GadgetStatus, config, labelled},
+    queue::until_waiting,
     watched::quick,
 };
 
@@ -428,7 +429,7 @@ on_both_servers! {
             }
         };
         let controller = builder.build(reconciler).expect("good settings");
-        let informers = controller.informers().clone();
+        let engine = controller.engine().clone();
         let mut rig = Rig::start(controller, receiver);
         create(&configs, config("a", "0")).await;
         assert_eq!(rig.next().await, "a 0");
@@ -436,12 +437,8 @@ on_both_servers! {
             patch(&configs, "a", json!({ "data": { "value": value.to_string() } })).await;
         }
         create(&configs, config("z", "0")).await;
-        let key = |name: &str| ObjectKey::new(name).within(cluster.namespace());
-        while informers.get(&key("z")).is_none() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        // The event is queued after the store has changed, which nothing shows.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // The object in progress does not wait, and its events precede that of the other one.
+        until_waiting(|| engine.prometheus_collectors(), 1).await;
         gate.add_permits(100);
         assert_eq!(rig.several(2).await, ["a 9", "z 0"]);
         rig.quiet(&configs).await;

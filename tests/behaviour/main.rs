@@ -10,6 +10,7 @@ mod cluster;
 #[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod connection;
 mod kinds;
+mod queue;
 #[allow(dead_code, reason = "each binary of the suite uses a part")]
 mod real;
 mod running;

@@ -20,7 +20,7 @@ use windlass_runtime::{
     Controller, WatchStreamExt as _,
     controller::{Action, Error},
     finalizer::{Event, finalizer},
-    reflector::{ObjectRef, reflector, store, store_shared},
+    reflector::{ObjectRef, Store, reflector, store, store::Writer, store_shared},
     watcher,
 };
 
@@ -145,17 +145,23 @@ fn role(name: &str) -> ClusterRole {
     serde_json::from_value(json!({ "metadata": { "name": name } })).expect("a role")
 }
 
-/// A mapper that names a cluster-scoped object with a namespace, as that of an owner does.
-#[tokio::test]
-async fn a_cluster_scoped_object_of_a_stream_is_called_once_at_a_time() {
+/// A complete store of these roles.
+fn store_of(names: &[&str]) -> (Store<ClusterRole>, Writer<ClusterRole>) {
     let (store, mut writer) = store::<ClusterRole>();
-    for event in [
-        watcher::Event::Init,
-        watcher::Event::InitApply(role("a")),
-        watcher::Event::InitDone,
-    ] {
+    let roles = names
+        .iter()
+        .map(|name| watcher::Event::InitApply(role(name)));
+    let events = std::iter::once(watcher::Event::Init).chain(roles);
+    for event in events.chain([watcher::Event::InitDone]) {
         writer.apply_watcher_event(&event);
     }
+    (store, writer)
+}
+
+/// A mapper that names a cluster-scoped object with a namespace, as that of an owner does.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_scoped_object_of_a_stream_is_called_once_at_a_time() {
+    let (store, _writer) = store_of(&["a"]);
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let begun = Arc::new(Notify::new());
     let call = {
@@ -166,7 +172,7 @@ async fn a_cluster_scoped_object_of_a_stream_is_called_once_at_a_time() {
             async move {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 begun.notify_one();
-                // Real time, in which a second call would begin.
+                // Virtual time passes when nothing else can happen: a second call would have begun.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 running.fetch_sub(1, Ordering::SeqCst);
             }
@@ -186,10 +192,7 @@ async fn a_cluster_scoped_object_of_a_stream_is_called_once_at_a_time() {
 /// kube-runtime unwinds through the poll of the stream.
 #[tokio::test]
 async fn a_stream_of_a_controller_that_panics_ends_the_controller() {
-    let (store, mut writer) = store::<ClusterRole>();
-    for event in [watcher::Event::Init, watcher::Event::InitDone] {
-        writer.apply_watcher_event(&event);
-    }
+    let (store, _writer) = store_of(&[]);
     let broken = stream::iter([role("a")])
         .map(|role| -> Result<ClusterRole, watcher::Error> { panic!("no {}", role.name_any()) });
     let items = names(Controller::for_stream(broken, store), |_| {

@@ -338,8 +338,8 @@ impl Rig {
         self.recorder.failures.lock().await.extend(how);
     }
 
-    /// Waits until the queue has all events until now, which are of this number of objects. An object that was
-    /// created and deleted waits for a moment at most, so that one marker could not be told from it.
+    /// Waits until the queue has all events until now, which are of this number of objects. With one
+    /// marker, an object that was created and deleted, and waits for a moment, would count for it.
     async fn queues(&mut self, configs: &Api<ConfigMap>, objects: usize) {
         self.markers += 2;
         for marker in [self.markers - 1, self.markers] {

@@ -20,7 +20,9 @@ use windlass::{
     Outcome,
     apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
     controller::{RunError, Runnable as _},
+    finalizer::OnSelectorExit,
     leader::{Fence, FenceClosed},
+    retry::NeverRetry,
 };
 
 use crate::{
@@ -226,6 +228,49 @@ on_both_servers! {
         rig.stop().await;
     }
 
+    /// Rows: KC-25
+    async fn a_finalizer_is_removed_whatever_the_retry_policy_says(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let rival = Rival::new(configs.clone());
+        let client = rival.client(cluster.client().await);
+        let mut rig = Rig::with(&cluster, client, |controller| {
+            controller.with_controller(|settings| {
+                let settings = settings.concurrency(NonZeroUsize::MIN).on_error(|_| {});
+                settings.retry_policy(NeverRetry)
+            })
+        });
+        let foreign: Vec<_> = (0..10).map(|number| format!("other.dev/{number}")).collect();
+        let foreign: Vec<_> = foreign.iter().map(String::as_str).collect();
+        create(&configs, "a", &foreign).await;
+        rig.until("success a").await;
+        // Each attempt to remove it loses the race.
+        rival.removes_a_finalizer("a", 8);
+        configs.delete("a", &DeleteParams::default()).await.expect("there");
+        rig.until("error a remove 0").await;
+        let is_released = |it: Option<&ConfigMap>| {
+            it.is_none_or(|it| it.finalizers().iter().all(|it| it != FINALIZER))
+        };
+        await_condition(configs.clone(), "a", is_released).await.expect("released");
+        rig.stop().await;
+    }
+
+    async fn an_object_that_leaves_the_selector_is_cleaned_up_only_if_that_is_set(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let leaves = json!({ "metadata": { "labels": { LABEL.0: null } } });
+        let is_released = |it: Option<&ConfigMap>| it.is_some_and(|it| it.finalizers().is_empty());
+        for exit in [OnSelectorExit::Release, OnSelectorExit::CleanUp] {
+            let name = format!("{exit:?}").to_lowercase();
+            let mut rig = Rig::with(&cluster, cluster.client().await, |it| it.on_selector_exit(exit));
+            create(&configs, &name, &[]).await;
+            rig.until(&format!("success {name}")).await;
+            merge(&configs, &name, leaves.clone()).await;
+            await_condition(configs.clone(), &name, is_released).await.expect("released");
+            let calls = rig.stop().await;
+            let was_cleaned_up = calls.iter().any(|it| it.starts_with("cleanup"));
+            assert_eq!(was_cleaned_up, exit == OnSelectorExit::CleanUp, "{exit:?}: {calls:?}");
+        }
+    }
+
     /// Rows: KC-35
     async fn the_client_of_a_call_sends_no_write_after_the_lease(cluster: Cluster) {
         /// Writes after its lease has ended.
@@ -370,6 +415,14 @@ impl Rig {
 
     /// Starts a controller with one worker, so that lines of different objects do not mix.
     fn start(cluster: &Cluster, client: Client) -> Self {
+        Self::with(cluster, client, |it| it)
+    }
+
+    fn with(
+        cluster: &Cluster,
+        client: Client,
+        change: impl FnOnce(ApplyCleanupController<Scripted>) -> ApplyCleanupController<Scripted>,
+    ) -> Self {
         let (sender, calls) = mpsc::channel(1024);
         let script = Script::default();
         let scripted = Scripted {
@@ -379,6 +432,7 @@ impl Rig {
         let api = Api::<ConfigMap>::namespaced(client.clone(), cluster.namespace());
         let controller = ApplyCleanupController::new(client, scripted, selected(api))
             .with_controller(|settings| settings.concurrency(NonZeroUsize::MIN).on_error(|_| {}));
+        let controller = change(controller);
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task = tokio::spawn(async move { controller.run(stopped).await });

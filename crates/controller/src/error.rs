@@ -322,7 +322,11 @@ impl HandlerError {
 
     /// Whether a finalizer could not be read or written. An object without a uid can have none.
     pub(crate) fn is_finalizer_failure(&self) -> bool {
-        let error = self.downcast_ref::<FinalizerError>();
+        let Self::Failed { source } = self else {
+            return false;
+        };
+        let mut errors = sources(&**source);
+        let error = errors.find_map(|error| error.downcast_ref::<FinalizerError>());
         error.is_some_and(|error| !matches!(error, FinalizerError::NoUid { .. }))
     }
 

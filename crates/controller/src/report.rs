@@ -86,8 +86,17 @@ pub(crate) type CallHook = Box<dyn Fn(&CallReport<'_>) + Send + Sync>;
 /// The error hook. By default it logs.
 pub(crate) type Hook = Box<dyn Fn(&ErrorReport<'_>) + Send + Sync>;
 
-/// Logs a failed call, as an error of the component `InformerController`.
+/// Logs a failed call of an `InformerController`.
 pub(crate) fn log(report: &ErrorReport<'_>) {
+    log_as("InformerController", report);
+}
+
+/// Logs a failed call of a `Controller`.
+pub(crate) fn log_level_triggered(report: &ErrorReport<'_>) {
+    log_as("Controller", report);
+}
+
+fn log_as(component: &str, report: &ErrorReport<'_>) {
     let error = ErrorChain::new(report.error);
     let next = match (report.retry_in, report.role) {
         (Some(_), _) => "call failed, retrying",
@@ -96,7 +105,7 @@ pub(crate) fn log(report: &ErrorReport<'_>) {
         (None, _) => "call failed, retries exhausted",
     };
     log::error!(
-        component = "InformerController",
+        component,
         kind = report.kind,
         object = %report.key,
         // Before the type of the handler, which can have hundreds of characters.

@@ -8,7 +8,7 @@ use std::{
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -179,6 +179,40 @@ on_both_servers! {
         assert_eq!(rig.next().await, "1 false");
         patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
         assert_eq!(rig.next().await, "2 false");
+        rig.stop().await;
+    }
+
+    /// The object of this cluster with the same name is another one.
+    ///
+    /// Rows: BO-36
+    async fn a_write_to_this_cluster_does_not_show_in_the_objects_of_another(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let (script, source) = Scripted::<Secret>::new();
+        let remote = Watch::from(Informer::new(source)).of_another_cluster();
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let related = builder.watches(remote, |_: &Secret| None);
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (related, sender) = (related.clone(), sender.clone());
+            async move {
+                let namespace = cx.key().namespace().expect("one").to_owned();
+                let secrets = Api::<Secret>::namespaced(cx.client(), &namespace);
+                secrets.create(&PostParams::default(), &secret("shared")).await?;
+                let read = |name: &str| related.get(&cx, &ObjectKey::new(name).within(&*namespace));
+                let of = |it: Arc<Secret>| it.uid().unwrap_or_default();
+                say(&sender, format!("{:?}", read("shared").map(of))).await;
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let controller = builder.build(reconciler).expect("good settings");
+        let mut rig = Rig::start(controller, receiver);
+        let mut other = secret("shared");
+        other.metadata.namespace = Some(cluster.namespace().to_owned());
+        other.metadata.resource_version = Some("1".to_owned());
+        other.metadata.uid = Some("remote".to_owned());
+        script.list([other]).await.expect("it runs");
+        create(&configs, config("a", "1")).await;
+        assert_eq!(rig.next().await, r#"Some("remote")"#);
         rig.stop().await;
     }
 

@@ -180,6 +180,7 @@ impl InformerControllerBuilder {
     #[doc(hidden)]
     pub fn level_triggered(mut self) -> Self {
         self.settings.level_triggered = true;
+        self.settings.on_error = Box::new(report::log_level_triggered);
         self.settings.coalescing = Coalescing::Always;
         self
     }

@@ -147,8 +147,13 @@ fn newest<K: Watchable, O: Watchable>(
     informers: &Informers<O>,
     key: &ObjectKey,
 ) -> Option<LazyObject<O>> {
+    let stored = informers.get_lazy(key);
+    if informers.are_of_other_clusters() {
+        // The calls write to this cluster, where another object can have the key.
+        return stored;
+    }
     let resource = resource_name::<O>(informers.types());
-    (cx.call.writer).newest(&resource, key, informers.get_lazy(key))
+    (cx.call.writer).newest(&resource, key, stored)
 }
 
 /// The uids of the owners of a child, and of the parent that its annotation names.

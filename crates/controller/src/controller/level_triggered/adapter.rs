@@ -1,6 +1,7 @@
 //! Calls a reconciler with the newest object of the stores.
 
 use std::{
+    any::type_name,
     marker::PhantomData,
     sync::{Arc, Weak},
 };
@@ -18,6 +19,8 @@ pub(crate) struct LevelAdapter<K, R> {
     stores: Weak<Shared>,
     reconciler: R,
     filter: Option<Arc<EventFilter>>,
+    /// The type that logs and errors name.
+    type_name: &'static str,
     of: PhantomData<fn(K)>,
 }
 
@@ -27,11 +30,12 @@ pub(crate) type EventFilter = dyn Fn(&AnyEvent) -> bool + Send + Sync;
 // === impl LevelAdapter ===
 
 impl<K, R> LevelAdapter<K, R> {
-    pub(crate) const fn new(stores: Weak<Shared>, reconciler: R) -> Self {
+    pub(crate) fn new(stores: Weak<Shared>, reconciler: R) -> Self {
         Self {
             stores,
             reconciler,
             filter: None,
+            type_name: type_name::<R>(),
             of: PhantomData,
         }
     }
@@ -40,6 +44,14 @@ impl<K, R> LevelAdapter<K, R> {
     pub(crate) fn filtered(self, filter: Arc<EventFilter>) -> Self {
         Self {
             filter: Some(filter),
+            ..self
+        }
+    }
+
+    /// Names the type of the user's code, which the reconciler calls.
+    pub(crate) fn calling<T>(self) -> Self {
+        Self {
+            type_name: type_name::<T>(),
             ..self
         }
     }
@@ -80,7 +92,7 @@ fn with_object(event: AnyEvent, object: Arc<dyn ErasedObject>) -> AnyEvent {
 
 impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<K, R> {
     fn type_name(&self) -> &'static str {
-        std::any::type_name::<R>()
+        self.type_name
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {

@@ -105,7 +105,9 @@ impl<K: Watchable> ControllerBuilder<K> {
         };
         let passes: Arc<EventFilter> = Arc::new(move |event: &_| filter.passes(event));
         own.set_primary(primary.id(), &passes);
-        let code = LevelAdapter::<K, _>::new(controller.downgrade(), handler).filtered(passes);
+        let code = LevelAdapter::<K, _>::new(controller.downgrade(), handler)
+            .calling::<R>()
+            .filtered(passes);
         controller.add_erased(&primary, Box::new(code))?;
         _ = setup.kind.set(primary.id());
         let target = Target {

@@ -11,6 +11,13 @@ use crate::{
 };
 
 impl<K: Watchable> Informers<K> {
+    /// Whether there are informers, and none shows writes of the calls.
+    pub(in crate::level) fn are_of_other_clusters(&self) -> bool {
+        let informers = self.shared.informers.read();
+        let others = self.shared.of_other_clusters.read();
+        !others.is_empty() && informers.iter().all(|it| others.contains(&it.id()))
+    }
+
     /// What the informers show of the object with this key: the newest state, and the lowest version
     /// that all informers which can show the object have passed.
     pub(in crate::level) fn shown(&self, key: &ObjectKey) -> Shown {

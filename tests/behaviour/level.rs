@@ -32,6 +32,7 @@ pub(crate) mod context;
 pub(crate) mod dependent_clean_up;
 pub(crate) mod dependent_secrets;
 pub(crate) mod dependents;
+pub(crate) mod finalizer;
 pub(crate) mod memo;
 pub(crate) mod missing;
 pub(crate) mod overrides;

@@ -72,6 +72,7 @@ fn main() {
         level::dependent_clean_up::trials(),
         level::dependent_secrets::trials(),
         level::dependents::trials(),
+        level::finalizer::trials(),
         level::memo::trials(),
         level::missing::trials(),
         level::overrides::trials(),

@@ -260,31 +260,6 @@ where
             None => Ok(exists),
         }
     }
-
-    /// Cleans up after a parent that exists and is marked for deletion.
-    async fn finalize(&self, cx: &Context<P>) -> Result<Outcome, Failure> {
-        let request = self.request(cx, true);
-        let response = self.handler.finalize(request.clone()).await?;
-        let collector = GarbageCollector::of(cx.object().meta().finalizers.as_deref());
-        let wanted = Wanted {
-            status: response.status,
-            children: response.children.filter(|_| collector.is_none()),
-            is_finalizing: true,
-        };
-        let written = self.write(cx, &request, wanted).await?;
-        if let Some(error) = ChildErrors::new(written.errors) {
-            return Err(error.into_failure());
-        }
-        let retry = response.retry_after;
-        let delays = [retry, written.repeat_after].into_iter().flatten();
-        if let Some(delay) = retry.and(delays.min()) {
-            return Ok(Outcome::requeue_after(delay));
-        }
-        if collector != Some(GarbageCollector::Orphans) && self.tear_down(cx, &request).await? {
-            return Ok(Outcome::requeue_after(CHECK_DELETED));
-        }
-        Ok(Outcome::done())
-    }
 }
 
 /// What the garbage collector does with the children of a parent that is being deleted, before the
@@ -334,13 +309,32 @@ where
     }
 
     async fn cleanup(&self, cx: Context<P>) -> Result<Outcome, Failure> {
+        let request = self.request(&cx, true);
+        let response = self.handler.finalize(request.clone()).await?;
+        let collector = GarbageCollector::of(cx.object().meta().finalizers.as_deref());
+        let mut repeat_after = None;
+        // Nothing is applied for a parent that disappeared with our finalizer.
         if cx.stored().is_some() {
-            return self.finalize(&cx).await;
+            let wanted = Wanted {
+                status: response.status,
+                children: response.children.filter(|_| collector.is_none()),
+                is_finalizing: true,
+            };
+            let written = self.write(&cx, &request, wanted).await?;
+            if let Some(error) = ChildErrors::new(written.errors) {
+                return Err(error.into_failure());
+            }
+            repeat_after = written.repeat_after;
         }
-        // It disappeared with our finalizer: nothing can be written for it.
-        let response = self.handler.finalize(self.request(&cx, true)).await?;
-        let delay = response.retry_after;
-        Ok(delay.map_or_else(Outcome::done, Outcome::requeue_after))
+        let retry = response.retry_after;
+        let delays = [retry, repeat_after].into_iter().flatten();
+        if let Some(delay) = retry.and(delays.min()) {
+            return Ok(Outcome::requeue_after(delay));
+        }
+        if collector != Some(GarbageCollector::Orphans) && self.tear_down(&cx, &request).await? {
+            return Ok(Outcome::requeue_after(CHECK_DELETED));
+        }
+        Ok(Outcome::done())
     }
 
     /// Writes the error status of the handler. Not for errors of the writes of a response.

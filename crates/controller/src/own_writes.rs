@@ -19,7 +19,8 @@
 //!    informers have passed the version that the server has then.
 //! 8. A call that begins when the time of rule 4 is over is stale, and so is each later call until the
 //!    stores show the writes: then an event of them is no echo, so that a call follows that sees them.
-//! 9. During the backoff after a failed call, events of all its writes wait for the retry.
+//! 9. During the backoff after a failed call, events of all its writes wait for the retry. If there is
+//!    none, a call follows them.
 //!
 //! A record lives until it is settled and its event has followed, and at most for the timeout and
 //! [`lane::LONGEST_LAG`]: for example, a watch of another cluster never shows the write.
@@ -99,6 +100,7 @@ impl OwnWrites {
         self.expire(now, by_all);
         let writes = self.lanes.entry(lane.clone()).or_default();
         writes.call = Some(RunningCall::default());
+        writes.for_retry = None;
         writes.is_waiting = false;
     }
 
@@ -151,7 +153,7 @@ impl OwnWrites {
             }
             return EventDecision::Keep;
         }
-        if writes.is_echo(&event, is_in_backoff) && !writes.is_waiting {
+        if !writes.is_waiting && writes.takes(&event, is_in_backoff) {
             EventDecision::Drop
         } else {
             EventDecision::Wake
@@ -163,11 +165,22 @@ impl OwnWrites {
     pub(crate) fn end(&mut self, lane: &ObjectKey, is_in_backoff: bool) -> Option<Reasons> {
         let writes = self.lanes.get_mut(lane)?;
         let call = writes.call.take().unwrap_or_default();
-        let others = (call.marks.iter()).filter(|event| !writes.is_echo(event, is_in_backoff));
+        let others = (call.marks.iter()).filter(|event| !writes.takes(event, is_in_backoff));
         let mut reasons = others.map(|event| event.reason).reduce(|all, it| all | it);
         if call.has_overflowed {
             reasons = Some(Reasons::CHANGED | Reasons::RELATED);
         }
+        if writes.is_empty() {
+            self.lanes.remove(lane);
+        }
+        reasons
+    }
+
+    /// The failed call of `lane` is not repeated. Returns why the lane is called again, if events wait for
+    /// the retry.
+    pub(crate) fn not_repeated(&mut self, lane: &ObjectKey) -> Option<Reasons> {
+        let writes = self.lanes.get_mut(lane)?;
+        let reasons = writes.for_retry.take();
         if writes.is_empty() {
             self.lanes.remove(lane);
         }

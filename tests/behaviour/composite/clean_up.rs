@@ -16,7 +16,7 @@ use windlass::{
 use super::rig::{
     BLOG, Composite, Rig, Running, Scripted, child, composite, desired, names, until,
 };
-use crate::watched::quick;
+use crate::{cluster::Cluster, watched::quick};
 
 on_both_servers! {
     /// Rows: RO-16, RO-17, RO-19, RO-20, RO-21
@@ -181,9 +181,10 @@ on_both_servers! {
         until("the change", async || rig.data("first").await.as_deref() == Some("changed")).await;
         rig.parents.get(BLOG).await.expect("it is kept");
         *rig.handler.finalize.lock() = FinalizeResponse::finished().children(Vec::new());
-        // Any change of a child continues the clean-up.
+        // Any change of a child continues the clean-up. An event of the first step can do so too, and then
+        // the child does not exist any more.
         let changed = Patch::Merge(json!({ "data": { "other": "x" } }));
-        rig.maps.patch("first", &PatchParams::default(), &changed).await.expect("patched");
+        _ = rig.maps.patch("first", &PatchParams::default(), &changed).await;
         rig.is_deleted(BLOG).await;
         assert_eq!(rig.data("first").await, None);
         rig.stop().await;
@@ -191,38 +192,7 @@ on_both_servers! {
 
     /// Rows: RO-42
     async fn children_elsewhere_are_deleted_before_their_parent(cluster: Cluster) {
-        let other = format!("{}-other", cluster.namespace());
-        crate::cluster::create_namespace(cluster.aside(), &other).await;
-        let elsewhere = ChildConfig::apply().elsewhere();
-        cluster.install(&Composite::crd()).await;
-        let handler = Scripted::new();
-        let namespace = other.clone();
-        handler.script(move |request| {
-            let mut response = SyncResponse::new(json!({ "children": names(request) }));
-            let mut map = child("ConfigMap", "far", "a");
-            map["metadata"]["namespace"] = namespace.clone().into();
-            response.add_child(map)?;
-            Ok(response)
-        });
-        let watch = Watch::from(cluster.api::<Composite>().await).settings(quick);
-        let name = format!("composites-{}", cluster.namespace());
-        let controller = CompositeController::builder(cluster.client().await, name, watch)
-            .child::<ConfigMap>(elsewhere)
-            .build(handler.clone())
-            .expect("good settings");
-        let running = Running::start(controller);
-        let parents = cluster.api_aside::<Composite>();
-        parents.create(&PostParams::default(), &composite(BLOG, None)).await.expect("a new object");
-        let maps: Api<ConfigMap> = Api::namespaced(cluster.aside(), &other);
-        until("the child", async || maps.get_opt("far").await.expect("an answer").is_some()).await;
-        let far = maps.get("far").await.expect("it exists");
-        assert!(far.owner_references().is_empty());
-        until("the status", async || {
-            let parent = parents.get(BLOG).await.expect("it exists");
-            let children = parent.status.and_then(|it| it.children);
-            children.is_some_and(|it| it == ["ConfigMap far"])
-        })
-        .await;
+        let (running, parents, maps) = with_child_elsewhere(&cluster).await;
 
         // The child is kept by a finalizer, and keeps its parent.
         let finalizer = Patch::Merge(json!({ "metadata": { "finalizers": ["test.windlass.dev/keep"] } }));
@@ -242,4 +212,64 @@ on_both_servers! {
         until("the deletion", async || parents.get_opt(BLOG).await.expect("an answer").is_none()).await;
         running.stop().await;
     }
+
+    /// The informer sees neither the mark nor the deletion of the parent.
+    ///
+    /// Rows: RO-42
+    async fn children_elsewhere_are_deleted_after_a_parent_that_disappeared(cluster: Cluster) {
+        let (running, parents, maps) = with_child_elsewhere(&cluster).await;
+        let connection = cluster.connection();
+        connection.hold();
+        connection.cut();
+        parents.delete(BLOG, &DeleteParams::default()).await.expect("marked");
+        let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        parents.patch(BLOG, &PatchParams::default(), &free).await.expect("freed");
+        cluster.forget_history().await;
+        connection.release();
+        until("the deletion", async || maps.get_opt("far").await.expect("an answer").is_none()).await;
+        running.stop().await;
+    }
+}
+
+/// A running controller, whose parent has a child in another namespace.
+async fn with_child_elsewhere(cluster: &Cluster) -> (Running, Api<Composite>, Api<ConfigMap>) {
+    let other = format!("{}-other", cluster.namespace());
+    crate::cluster::create_namespace(cluster.aside(), &other).await;
+    let elsewhere = ChildConfig::apply().elsewhere();
+    cluster.install(&Composite::crd()).await;
+    let handler = Scripted::new();
+    let namespace = other.clone();
+    handler.script(move |request| {
+        let mut response = SyncResponse::new(json!({ "children": names(request) }));
+        let mut map = child("ConfigMap", "far", "a");
+        map["metadata"]["namespace"] = namespace.clone().into();
+        response.add_child(map)?;
+        Ok(response)
+    });
+    let watch = Watch::from(cluster.api::<Composite>().await).settings(quick);
+    let name = format!("composites-{}", cluster.namespace());
+    let controller = CompositeController::builder(cluster.client().await, name, watch)
+        .child::<ConfigMap>(elsewhere)
+        .build(handler.clone())
+        .expect("good settings");
+    let running = Running::start(controller);
+    let parents = cluster.api_aside::<Composite>();
+    parents
+        .create(&PostParams::default(), &composite(BLOG, None))
+        .await
+        .expect("a new object");
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.aside(), &other);
+    until("the child", async || {
+        maps.get_opt("far").await.expect("an answer").is_some()
+    })
+    .await;
+    let far = maps.get("far").await.expect("it exists");
+    assert!(far.owner_references().is_empty());
+    until("the status", async || {
+        let parent = parents.get(BLOG).await.expect("it exists");
+        let children = parent.status.and_then(|it| it.children);
+        children.is_some_and(|it| it == ["ConfigMap far"])
+    })
+    .await;
+    (running, parents, maps)
 }

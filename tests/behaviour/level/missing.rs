@@ -3,7 +3,7 @@
 use std::{error::Error as _, time::Duration};
 
 use k8s_openapi::{
-    api::core::v1::ConfigMap,
+    api::core::v1::{ConfigMap, Secret},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -14,11 +14,12 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Controller, ObjectKey, Owners, Watch,
+    Controller, Informer, ObjectKey, Owners, Watch,
     level::{MissingKind, Related},
+    source::Scripted,
 };
 
-use super::rig::{Rig, build, builder, create};
+use super::rig::{Rig, build, builder, create, patch, watch};
 use crate::{
     cluster::{Cluster, await_condition},
     kinds::config,
@@ -133,7 +134,7 @@ on_both_servers! {
 
         let resource = later(&cluster);
         let crds = Api::<CustomResourceDefinition>::all(cluster.aside());
-        for _ in 0..2 {
+        for round in 0..2 {
             cluster.install(&definition(&resource)).await;
             while informers.is_absent() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -153,7 +154,35 @@ on_both_servers! {
             while !informers.is_absent() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
+            // A call that saw that the kind is absent is repeated with it, although no object comes.
+            patch(&configs, "a", json!({ "data": { "value": format!("absent {round}") } })).await;
+            assert_eq!(rig.next().await, "a absent=true later=false");
+            cluster.install(&definition(&resource)).await;
+            assert_eq!(rig.next().await, "a absent=false later=false");
         }
+        rig.stop().await;
+    }
+
+    /// Rows: BO-35, BO-43
+    async fn a_watch_of_an_optional_kind_that_is_added_later_stops_no_calls(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let mut builder = builder::<ConfigMap>(&cluster).await.missing_kind(MissingKind::Optional);
+        let related: Related<ConfigMap, Secret> = builder.watches(watch(&cluster).await, |_: &Secret| None);
+        let informers = related.informers().clone();
+        let (sender, receiver) = mpsc::channel(64);
+        let controller = build(builder, sender, move |cx| {
+            format!("{} absent={}", cx.key().name(), related.informers().is_absent())
+        });
+        let mut rig = Rig::start(controller, receiver);
+        create(&configs, config("a", "1")).await;
+        while rig.next().await != "a absent=false" {}
+        // It has no list yet.
+        let (script, source) = Scripted::<Secret>::new();
+        informers.add(Watch::from(Informer::new(source))).expect("it runs");
+        patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
+        while rig.next().await != "a absent=true" {}
+        script.list([]).await.expect("it runs");
+        assert_eq!(rig.next().await, "a absent=false");
         rig.stop().await;
     }
 }

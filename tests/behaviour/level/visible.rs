@@ -1,6 +1,7 @@
 //! Which state of its object a call gets, and own writes that the watch shows late.
 
 use std::{
+    num::NonZeroU32,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -14,7 +15,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::{
     Context, Desired, Failure, Informer, ObjectKey, ObjectReconciler, Outcome, Watch,
-    controller::HandlerError,
+    controller::{ErrorReport, HandlerError},
     level::{Related, Retry, Trigger},
     source::{Changes, Scripted, Source, WatchError},
 };
@@ -29,6 +30,7 @@ use crate::{
 struct FailsOnce {
     secrets: Related<ConfigMap, Secret>,
     sender: mpsc::Sender<String>,
+    retry: Retry,
 }
 
 /// A scripted watch that names its resource, as the events of own writes are recognized by it.
@@ -64,7 +66,7 @@ impl ObjectReconciler<ConfigMap> for FailsOnce {
     }
 
     async fn failed(&self, _: &Context<ConfigMap>, _: &HandlerError) -> Retry {
-        Retry::Never
+        self.retry
     }
 }
 
@@ -216,29 +218,71 @@ on_both_servers! {
         rig.stop().await;
     }
 
+    /// The deferred call asks for its turn several times.
+    ///
+    /// Rows: BO-22
+    async fn a_call_that_waits_for_own_writes_does_not_use_the_rate_limit(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let (script, source) = Scripted::<Secret>::new();
+        let minute = Duration::from_secs(60);
+        let two = NonZeroU32::new(2).expect("not zero");
+        let builder = builder::<ConfigMap>(&cluster).await.own_write_timeout(10 * minute);
+        let mut builder = builder.rate_limit(two, 2 * minute);
+        let children = builder.owns(Watch::from(Informer::new(source)));
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<ConfigMap>| {
+            let (children, sender) = (children.clone(), sender.clone());
+            async move {
+                if cx.key().name() == "a" {
+                    children.apply(&cx, Desired::json(json!({}))).await?;
+                    say(&sender, value(cx.object()).to_owned()).await;
+                }
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        script.list([]).await.expect("it runs");
+        create(&configs, config("a", "1")).await;
+        assert_eq!(rig.next().await, "1");
+        patch(&configs, "a", json!({ "data": { "value": "2" } })).await;
+        // Real time, in which the call is deferred more than once.
+        let early = tokio::time::timeout(Duration::from_millis(300), rig.next()).await;
+        assert!(early.is_err(), "{early:?}, before the child was visible");
+        script.apply(secrets.get("a").await.expect("applied")).await.expect("it runs");
+        let second = tokio::time::timeout(minute / 2, rig.next()).await;
+        assert_eq!(second.as_deref(), Ok("2"), "within the limit");
+        rig.stop().await;
+    }
+
     /// The change of another writer has the version that our write without an effect got. The events of
     /// a failed call wait for its retry; here there is none.
     ///
     /// Rows: BO-07
     async fn a_change_by_others_causes_a_call_if_the_failed_call_is_not_repeated(cluster: Cluster) {
         let secrets = cluster.api_aside::<Secret>();
-        let first = create(&secrets, secret("shared")).await;
-        let (script, source) = Scripted::<Secret>::new();
-        let informer = Informer::new(OfSecrets(source));
-        let mut builder = builder::<ConfigMap>(&cluster).await;
-        let web = ObjectKey::new("web").within(cluster.namespace());
-        let related = builder.watches(Watch::from(&informer), move |_: &Secret| [web.clone()]);
-        let (sender, receiver) = mpsc::channel(64);
-        let controller = builder.build(FailsOnce { secrets: related, sender });
-        let controller = controller.expect("good settings");
-        let mut rig = Rig::start(controller, receiver);
-        script.list([first]).await.expect("it runs");
-        patch(&secrets, "shared", json!({ "metadata": { "labels": { "by": "another" } } })).await;
+        create(&secrets, secret("shared")).await;
         create(&cluster.api_aside(), config("web", "1")).await;
-        assert_eq!(rig.next().await, "shown: false");
-        script.apply(secrets.get("shared").await.expect("there")).await.expect("it runs");
-        // The event of the first list can cause a call too.
-        while rig.next().await != "shown: true" {}
-        rig.stop().await;
+        // The second policy does not say beforehand that it repeats nothing.
+        for retry in [Retry::Never, Retry::Policy] {
+            let (script, source) = Scripted::<Secret>::new();
+            let informer = Informer::new(OfSecrets(source));
+            let builder = builder::<ConfigMap>(&cluster).await.name(format!("{retry:?}").to_lowercase());
+            let mut builder = builder.retry_policy(|_: &ErrorReport<'_>| None);
+            let web = ObjectKey::new("web").within(cluster.namespace());
+            let related = builder.watches(Watch::from(&informer), move |_: &Secret| [web.clone()]);
+            let (sender, receiver) = mpsc::channel(64);
+            let controller = builder.build(FailsOnce { secrets: related, sender, retry });
+            let controller = controller.expect("good settings");
+            let mut rig = Rig::start(controller, receiver);
+            patch(&secrets, "shared", json!({ "metadata": { "labels": { "by": null } } })).await;
+            let first = secrets.get("shared").await.expect("there");
+            patch(&secrets, "shared", json!({ "metadata": { "labels": { "by": "another" } } })).await;
+            script.list([first]).await.expect("it runs");
+            assert_eq!(rig.next().await, "shown: false");
+            script.apply(secrets.get("shared").await.expect("there")).await.expect("it runs");
+            // The event of the first list can cause a call too.
+            while rig.next().await != "shown: true" {}
+            rig.stop().await;
+        }
     }
 }

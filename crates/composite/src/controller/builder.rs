@@ -13,7 +13,7 @@ use kube::{
 };
 use serde::Serialize;
 use windlass_controller::{
-    Controller, ControllerBuilder, ExponentialBackoff, Watch, Watchable,
+    Controller, ControllerBuilder, ExponentialBackoff, OnSelectorExit, Watch, Watchable,
     children::{ChildKind, MANAGED_BY, managed_by},
 };
 
@@ -110,6 +110,13 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
     /// requires a finalizer with a domain, as in `example.io/websites`.
     pub fn finalizer(self, name: impl Into<String>) -> Self {
         let builder = self.builder.finalizer(name);
+        Self { builder, ..self }
+    }
+
+    /// Sets what happens when a parent with the finalizer leaves the selector of its watch. By default the
+    /// finalizer is removed without a call of `finalize`, and this is logged at `WARN`.
+    pub fn on_selector_exit(self, then: OnSelectorExit) -> Self {
+        let builder = self.builder.on_selector_exit(then);
         Self { builder, ..self }
     }
 

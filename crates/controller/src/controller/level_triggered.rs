@@ -29,6 +29,10 @@ pub(crate) trait OwnEvents: Send + Sync {
     /// decided when the call in progress ends. A new generation, a changed content of a kind without
     /// generations, and a deletion mark are no echoes.
     fn takes(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool;
+
+    /// The failed call of `lane` is not repeated. Returns why the lane is called again, if events wait
+    /// for the retry.
+    fn not_repeated(&self, lane: &ObjectKey) -> Option<Reasons>;
 }
 
 // === impl InformerController ===

@@ -187,6 +187,8 @@ impl SyncGates {
     fn open_gates(&mut self, shared: &Shared) {
         // Locked until the gates are open: an informer that is added later closes them again.
         let feeds = shared.feeds.read();
+        // The informer may have been removed before it was started.
+        self.all |= shared.take_closed_gate();
         let synced = |kind: Option<KindId>| {
             let mut feeds = feeds
                 .iter()

@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(super) ran: AtomicBool,
     /// Whether an informer was ever removed. Before that, no pending call outlives its object.
     has_removed_informer: AtomicBool,
+    /// Whether the gate was closed for an informer that was added later. Set under the lock of `feeds`.
+    has_closed_gate: AtomicBool,
     /// Whether its run has ended. Written under the registration lock.
     ended: AtomicBool,
     /// Permits calls. Without a fence all calls are permitted.
@@ -113,6 +115,7 @@ impl Shared {
             max_attempts: max_attempts.flatten(),
             ran: AtomicBool::new(false),
             has_removed_informer: AtomicBool::new(false),
+            has_closed_gate: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             fence: OnceLock::new(),
             own_writes: OnceLock::new(),

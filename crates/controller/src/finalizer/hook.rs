@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use windlass_informer::Event;
+use windlass_informer::{Event, Uid};
 
 use super::{FinalizerIdentity, FinalizerName};
 use crate::Predicate;
@@ -61,6 +61,9 @@ pub enum Interest {
 pub(crate) trait OnEvent<K>: Send + Sync {
     /// Notes what the event shows, and returns whether the wrapper is called for it.
     fn on_event(&self, event: &Event<K>) -> Interest;
+
+    /// Whether the wrapper waits for events of the object with this uid.
+    fn awaits(&self, uid: Option<&Uid>) -> bool;
 }
 
 /// Whether a handler with these `predicates` and this `finalizer` is called for `event`.
@@ -100,6 +103,11 @@ impl<'a, K> FinalizerHook<'a, K> {
     #[must_use]
     pub fn on_event(&self, event: &Event<K>) -> Interest {
         self.wrapper.on_event(event)
+    }
+
+    /// Whether the wrapper waits for events of the object with this uid.
+    pub(crate) fn awaits(&self, uid: Option<&Uid>) -> bool {
+        self.wrapper.awaits(uid)
     }
 }
 

@@ -12,7 +12,8 @@ use windlass_informer::resource_name;
 use self::kinds::{AddSecondary, OwnedResource};
 use super::{Informers, MissingKind, Trigger, Watch, Watchable, debounce::Debounce, rate::Rate};
 use crate::{
-    CallReport, ErrorReport, InformerController, InformerControllerBuilder, Predicate, RetryPolicy,
+    CallReport, ErrorReport, InformerController, InformerControllerBuilder, OnSelectorExit,
+    Predicate, RetryPolicy,
 };
 
 mod build;
@@ -77,6 +78,7 @@ pub struct ControllerBuilder<K: Watchable> {
     owned: Vec<OwnedResource>,
     triggers: Vec<Trigger>,
     finalizer: Option<String>,
+    on_selector_exit: OnSelectorExit,
     predicate: Option<Box<dyn Predicate<K>>>,
     field_manager: Option<String>,
     limit: Option<Duration>,
@@ -109,6 +111,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             owned: Vec::new(),
             triggers: Vec::new(),
             finalizer: None,
+            on_selector_exit: OnSelectorExit::default(),
             predicate: None,
             field_manager: None,
             limit: None,
@@ -133,6 +136,14 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// invalid name is an error of [`build`](Self::build).
     pub fn finalizer(mut self, name: impl Into<String>) -> Self {
         self.finalizer = Some(name.into());
+        self
+    }
+
+    /// Sets what happens when an object with the finalizer leaves the selector of its watch. By default
+    /// the finalizer is removed without a clean-up, and this is logged at `WARN`; with
+    /// [`OnSelectorExit::CleanUp`] [`cleanup`](super::ObjectReconciler::cleanup) is called before.
+    pub fn on_selector_exit(mut self, then: OnSelectorExit) -> Self {
+        self.on_selector_exit = then;
         self
     }
 

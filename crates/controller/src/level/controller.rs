@@ -33,7 +33,8 @@ use crate::{
 /// - **After sync.** No call begins before all stores of the controller are complete. A watch that is
 ///   added while the controller runs stops calls until its store is complete.
 /// - **Clean-up.** With a [finalizer](ControllerBuilder::finalizer), the clean-up has succeeded before
-///   an object disappears.
+///   an object disappears. An object that leaves the selector of its watch is
+///   [released](ControllerBuilder::on_selector_exit) instead.
 ///
 /// | a call ends with | the next call | result in the metrics |
 /// |--|--|--|

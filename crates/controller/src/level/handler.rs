@@ -16,7 +16,7 @@ use super::{
     setup::Setup,
 };
 use crate::{
-    Action, Failure, FinalizerHook, FinalizerTiming, Finalizers, HandlerError,
+    Action, Failure, FinalizerHook, FinalizerTiming, Finalizers, HandlerError, OnSelectorExit,
     OpinionatedReconciler, Outcome, Reconciler, Request, Retry,
     finalizer::{FinalizerGoal, FinalizerPresence},
 };
@@ -51,11 +51,17 @@ where
     K: Watchable + Serialize,
     R: ObjectReconciler<K>,
 {
-    pub(super) fn new(paces: Paces, calls: Calls<K, R>, finalizers: Option<Finalizers<K>>) -> Self {
+    pub(super) fn new(
+        paces: Paces,
+        calls: Calls<K, R>,
+        finalizers: Option<Finalizers<K>>,
+        on_selector_exit: OnSelectorExit,
+    ) -> Self {
         let calls = Arc::new(calls);
         let held = finalizers.map(|finalizers| Held {
             wrapper: OpinionatedReconciler::new(finalizers.again(), Shared(Arc::clone(&calls)))
-                .finalizer_timing(FinalizerTiming::BeforeFirstCall),
+                .finalizer_timing(FinalizerTiming::BeforeFirstCall)
+                .on_selector_exit(on_selector_exit),
             finalizers,
         });
         Self { paces, calls, held }
@@ -78,10 +84,15 @@ where
             }
         }
         let is_needed = self.calls.needs_finalizer(object);
-        if is_needed || (is_held && is_terminating) {
+        let is_deleted = request.action() == Action::Deleted;
+        // An object that is not shown any more may exist, without the label that is selected.
+        if is_needed || (is_held && (is_terminating || is_deleted)) {
             return held.wrapper.reconcile(request).await;
         }
-        if request.action() == Action::Deleted || is_terminating {
+        if is_deleted {
+            held.wrapper.forget(object);
+        }
+        if is_deleted || is_terminating {
             return Ok(Outcome::done());
         }
         if is_held && !is_paused {
@@ -135,6 +146,8 @@ where
             }
             Begin::After(wait) => return Ok(Outcome::deferred(wait)),
         };
+        // A call that has waited for own writes has not used the limit.
+        self.paces.begin(request.key(), now);
         match &self.held {
             Some(held) => self.with_finalizer(held, request).await,
             None if request.object().meta().deletion_timestamp.is_some() => Ok(Outcome::done()),

@@ -5,11 +5,13 @@ use std::{
     collections::HashSet,
     fmt,
     hash::Hash,
-    sync::{Arc, OnceLock, Weak},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use futures::{FutureExt as _, future::BoxFuture};
 use kube::Client;
 use parking_lot::RwLock;
 use tokio::time::sleep;
@@ -32,7 +34,7 @@ mod shown;
 ///
 /// *Guaranteed.* Of an object that several informers show, the newest state is returned. A watch
 /// that is added while the controller runs stops all calls of the controller until its objects are
-/// listed.
+/// listed, except for a kind that is [optional](super::MissingKind::Optional).
 ///
 /// *Not guaranteed.* A consistent snapshot: two reads can be of different times.
 ///
@@ -47,6 +49,8 @@ struct Contents<K: Watchable> {
     /// The informers of other clusters, which do not show the writes of the calls.
     of_other_clusters: RwLock<HashSet<InformerId>>,
     indexes: RwLock<Vec<Arc<dyn DeclaredIndex<K>>>>,
+    /// Whether a call saw that the kind is absent, since the last time all were reconciled.
+    was_absent: AtomicBool,
     /// Set when the controller is built.
     controller: OnceLock<Added<K>>,
 }
@@ -63,6 +67,9 @@ struct Added<K> {
 /// The time between two attempts to wait for an informer that does not run yet.
 const RETRY_SYNCED: Duration = Duration::from_secs(1);
 
+/// How often an optional kind that was absent is looked at.
+const ABSENCE_PERIOD: Duration = Duration::from_secs(1);
+
 /// The identity of a watch that was added to a running controller.
 #[derive(Clone, Debug)]
 pub struct AddedWatch(Vec<InformerId>);
@@ -77,6 +84,7 @@ impl<K: Watchable> Informers<K> {
                 informers: RwLock::default(),
                 of_other_clusters: RwLock::default(),
                 indexes: RwLock::default(),
+                was_absent: AtomicBool::new(false),
                 controller: OnceLock::new(),
             }),
         }
@@ -313,6 +321,14 @@ impl<K: Watchable> Informers<K> {
     /// known.
     #[must_use]
     pub fn is_absent(&self) -> bool {
+        let is_absent = self.lacks_objects();
+        if is_absent {
+            self.shared.was_absent.store(true, Ordering::Release);
+        }
+        is_absent
+    }
+
+    fn lacks_objects(&self) -> bool {
         let is_unknown = |informer: &Informer<K>| match informer.health().state {
             HealthState::Down { error } => matches!(error.cause, WatchErrorCause::UnknownKind),
             _ => false,
@@ -321,18 +337,25 @@ impl<K: Watchable> Informers<K> {
         (informers.iter()).any(|informer| !informer.has_synced() || is_unknown(informer))
     }
 
-    /// Waits until the informers that exist have listed their objects.
-    pub(super) fn listed(&self) -> BoxFuture<'static, ()> {
-        let informers = self.informers();
-        async move {
-            for informer in informers {
-                // Fails if the controller does not run it in time, or has stopped.
-                while informer.synced().await.is_err() {
-                    sleep(RETRY_SYNCED).await;
-                }
+    /// Calls `reconcile_all` after the first list of an optional kind, and each time after a call saw
+    /// that the kind is absent: the list may be empty, so that no event follows.
+    pub(super) async fn follow(self, reconcile_all: impl Fn() + Send) {
+        for informer in self.informers() {
+            // Fails if the controller does not run it in time, or has stopped.
+            while informer.synced().await.is_err() {
+                sleep(RETRY_SYNCED).await;
             }
         }
-        .boxed()
+        let was_absent = &self.shared.was_absent;
+        was_absent.store(false, Ordering::Release);
+        reconcile_all();
+        loop {
+            sleep(ABSENCE_PERIOD).await;
+            if was_absent.load(Ordering::Acquire) && !self.lacks_objects() {
+                was_absent.store(false, Ordering::Release);
+                reconcile_all();
+            }
+        }
     }
 
     /// The informers.

@@ -19,8 +19,9 @@ pub enum MissingKind {
     /// [`watches`](crate::ControllerBuilder::watches) and
     /// [`refers_to`](crate::ControllerBuilder::refers_to) added. While a kind is not listed,
     /// [`Informers::is_absent`](crate::Informers::is_absent) is true and its handle shows no objects:
-    /// check it before you conclude that there are none. After the first list all objects are
-    /// reconciled again. The primary kind is not optional.
+    /// check it before you conclude that there are none. All objects are reconciled after the first
+    /// list, and when the kind has returned after `is_absent` was true. A watch that is added while the
+    /// controller runs stops no calls. The primary kind is not optional.
     Optional,
 }
 

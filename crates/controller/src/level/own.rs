@@ -214,7 +214,9 @@ impl OwnWriteTracker {
     }
 
     fn decide(&self, lane: &ObjectKey, mark: EventMark) -> EventDecision {
-        let is_in_backoff = self.failing.lock().contains(lane);
+        // Locked until the event is noted: a call that is not repeated asks for it.
+        let failing = self.failing.lock();
+        let is_in_backoff = failing.contains(lane);
         self.writes.lock().event(lane, mark, is_in_backoff)
     }
 }
@@ -278,6 +280,12 @@ impl OwnEvents for OwnWriteTracker {
             reason: Reasons::CHANGED,
         };
         self.decide(&new.key(), mark) != EventDecision::Wake
+    }
+
+    fn not_repeated(&self, lane: &ObjectKey) -> Option<Reasons> {
+        let mut failing = self.failing.lock();
+        failing.remove(lane);
+        self.writes.lock().not_repeated(lane)
     }
 }
 

@@ -37,8 +37,29 @@ impl Paces {
         }
     }
 
-    /// Returns how long a call for `key` has to wait, or notes that it begins.
+    /// Returns how long a call for `key` has to wait. If it does not, it [begins](Self::begin).
     pub(super) fn wait(&self, key: &ObjectKey, reasons: Reasons, now: Instant) -> Option<Duration> {
+        self.change(key, now, |pace, now| self.wait_of(pace, reasons, now))
+    }
+
+    /// Notes that a call for `key` begins.
+    pub(super) fn begin(&self, key: &ObjectKey, now: Instant) {
+        self.change(key, now, |pace, now| {
+            pace.waiting = None;
+            let admitted = self
+                .rate
+                .and_then(|rate| rate.admit(pace.arrival, now).ok());
+            pace.arrival = admitted.unwrap_or(pace.arrival);
+            None
+        });
+    }
+
+    fn change(
+        &self,
+        key: &ObjectKey,
+        now: Instant,
+        change: impl FnOnce(&mut Pace, Duration) -> Option<Duration>,
+    ) -> Option<Duration> {
         if self.debounce.is_none() && self.rate.is_none() {
             return None;
         }
@@ -49,7 +70,7 @@ impl Paces {
             arrival: Duration::ZERO,
         });
         let since = now.saturating_duration_since(pace.began);
-        let wait = self.wait_of(&mut pace, reasons, since);
+        let wait = change(&mut pace, since);
         if pace.waiting.is_none() && pace.arrival <= since {
             objects.remove(key);
         } else {
@@ -72,14 +93,7 @@ impl Paces {
                 return Some(wait);
             }
         }
-        if let Some(rate) = self.rate {
-            match rate.admit(pace.arrival, now) {
-                Ok(arrival) => pace.arrival = arrival,
-                Err(wait) => return Some(wait),
-            }
-        }
-        pace.waiting = None;
-        None
+        self.rate?.admit(pace.arrival, now).err()
     }
 
     /// Forgets an object that was deleted.
@@ -101,6 +115,7 @@ mod tests {
         let key = ObjectKey::new("web");
         let now = Instant::now();
         assert_eq!(paces.wait(&key, Reasons::CHANGED, now), None);
+        paces.begin(&key, now);
         assert_eq!(paces.wait(&key, Reasons::CHANGED, now), Some(second));
         assert_eq!(paces.objects.lock().len(), 1);
         paces.forget(&key);

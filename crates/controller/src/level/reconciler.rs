@@ -14,8 +14,9 @@ use crate::{Failure, HandlerError, Outcome, Retry};
 ///   newest object of the store, also when a failed call is repeated.
 /// - After the last change of the object, of an object that affects it, or of a trigger, a call
 ///   begins that sees at least that state.
-/// - With a finalizer, [`cleanup`](Self::cleanup) succeeds before the object disappears. If another
-///   writer removes the finalizer, it is called with the last state.
+/// - With a finalizer, [`cleanup`](Self::cleanup) succeeds before the object disappears, unless the
+///   object [leaves the selector](super::ControllerBuilder::on_selector_exit). If another writer removes
+///   the finalizer, it is called with the last state.
 ///
 /// *Required.* Each call is idempotent: it can be repeated, for example after a restart, and can be
 /// dropped at any `await`, when the process stops immediately or the call exceeds its time limit.

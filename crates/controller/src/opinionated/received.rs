@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::Resource;
 use serde::Serialize;
-use windlass_informer::{Event, LazyObject};
+use windlass_informer::{Event, LazyObject, Uid};
 
 use super::{
     change,
@@ -91,6 +91,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 }
 
 impl<K: Resource + Serialize + Send + Sync + 'static> OnEvent<K> for FinalizerState<K> {
+    fn awaits(&self, uid: Option<&Uid>) -> bool {
+        self.memories.lock().get(uid).is_some()
+    }
+
     fn on_event(&self, event: &Event<K>) -> Interest {
         if let Event::Updated { old, new } = event
             && self.is_received(old, new)

@@ -198,6 +198,11 @@ where
         self
     }
 
+    /// Forgets an object that does not exist and had no finalizer of ours.
+    pub(crate) fn forget(&self, object: &K) {
+        self.state.forget(object);
+    }
+
     /// Fails the call if the handler around this wrapper does not return its finalizer: the controller
     /// then shows no event to the wrapper, and does not compare its finalizer with others.
     fn check_announced(&self, request: &Request<K>) -> Result<(), Failure> {

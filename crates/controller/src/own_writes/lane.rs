@@ -6,6 +6,7 @@ use hashbrown::HashSet;
 use tokio::time::Instant;
 
 use super::{EventMark, OwnWrite, Scope, Shown, ShownByAll, WriteEffect};
+use crate::Reasons;
 
 /// The writes of the calls for one object.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(super) struct LaneWrites {
     pub(super) is_expiring: bool,
     /// Whether the next call waits for the stores.
     pub(super) is_waiting: bool,
+    /// Why the lane would have been called for events that wait for the retry of a failed call.
+    pub(super) for_retry: Option<Reasons>,
 }
 
 /// A write whose result is not known. It is settled when the informers have passed the version that
@@ -82,7 +85,7 @@ impl UnknownWrite {
 
 impl LaneWrites {
     pub(super) fn is_empty(&self) -> bool {
-        self.has_no_records() && self.call.is_none()
+        self.has_no_records() && self.call.is_none() && self.for_retry.is_none()
     }
 
     pub(super) fn has_no_records(&self) -> bool {
@@ -165,8 +168,22 @@ impl LaneWrites {
             .retain(|write| write.version.is_some() && scopes.insert(write.scope.clone()));
     }
 
-    /// Whether `event` shows a write of this lane and nothing else.
-    pub(super) fn is_echo(&self, event: &EventMark, is_in_backoff: bool) -> bool {
+    /// Whether `event` shows a write of this lane and nothing else, or waits for the retry of the lane.
+    pub(super) fn takes(&mut self, event: &EventMark, is_in_backoff: bool) -> bool {
+        if self.is_echo(event, false) {
+            return true;
+        }
+        let waits = is_in_backoff && self.is_echo(event, true);
+        if waits {
+            let earlier = self.for_retry.unwrap_or(event.reason);
+            self.for_retry = Some(earlier | event.reason);
+        }
+        waits
+    }
+
+    /// Whether `event` shows a write of this lane and nothing else. Before a retry, which follows it, it
+    /// may show a change of others too.
+    fn is_echo(&self, event: &EventMark, is_in_backoff: bool) -> bool {
         if !self.unknown.is_empty() || event.is_new_generation {
             return false;
         }

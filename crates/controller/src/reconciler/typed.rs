@@ -5,7 +5,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use kube::{Resource, api::DynamicObject};
 use serde::de::DeserializeOwned;
 
-use windlass_informer::{Event, LazyObject};
+use windlass_informer::{Event, LazyObject, Uid};
 
 use super::{Failure, Outcome, Reconciler, Request};
 use crate::{FinalizerHook, Interest, Predicate, finalizer::OnEvent};
@@ -130,6 +130,11 @@ where
         shown.map_or(Interest::Yes, |(finalizer, event)| {
             finalizer.on_event(&event)
         })
+    }
+
+    fn awaits(&self, uid: Option<&Uid>) -> bool {
+        let finalizer = self.reconciler.finalizer();
+        finalizer.is_some_and(|finalizer| finalizer.awaits(uid))
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Context, Controller, Failure, InformerController, MissingKind, Outcome, SimpleWatcher, Watch,
 };
-use windlass_informer::Backoff;
+use windlass_informer::{Backoff, Informer, Scripted};
 
 use crate::support::{Log, Rig, config, done, pass, secs};
 
@@ -109,5 +109,23 @@ async fn a_watcher_on_the_informer_of_a_controller_gets_each_event_and_the_final
         .await
         .expect("no panic")
         .expect("a graceful shutdown");
+    rig.stop().await;
+}
+
+/// For example because the next watch of the same namespace was refused.
+///
+/// Rows: BO-43
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_removed_before_it_runs_stops_no_calls() {
+    let log = Log::new();
+    let rig = Rig::start(&log, |builder| builder, log.reconciler(|_| done())).await;
+    let (_script, source) = Scripted::<ConfigMap>::new();
+    let informers = rig.controller.informers();
+    let added = informers
+        .add(Watch::from(Informer::new(source)))
+        .expect("it runs");
+    assert!(informers.remove(&added));
+    rig.apply(config("web", 1)).await;
+    assert_eq!(rig.logged().await, "0.0 web@1 for changed");
     rig.stop().await;
 }

@@ -7,11 +7,12 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use windlass_informer::{ErasedObject, Event, ObjectKey};
+use windlass_informer::{ErasedObject, Event, ObjectKey, Uid};
 
 use crate::{
     Failure, Outcome, Reconciler, controller::Shared, event::AnyEvent,
     finalizer::FinalizerIdentity, handler::ErasedHandler, reconciler::Call, route::KindId,
+    work::typed,
 };
 
 /// A level-triggered reconciler as an [`ErasedHandler`].
@@ -122,7 +123,17 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for LevelAdapter<
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        self.filter.as_ref().is_none_or(|passes| passes(event))
+        let is_wanted = self.filter.as_ref().is_none_or(|passes| passes(event));
+        if !is_wanted && let Some(finalizer) = self.reconciler.finalizer() {
+            // Few objects are awaited, so few are decoded.
+            let uid = event.object().and_then(|it| it.uid()).map(Uid::from);
+            if finalizer.awaits(uid.as_ref())
+                && let Some(event) = typed(event)
+            {
+                _ = finalizer.on_event(&event);
+            }
+        }
+        is_wanted
     }
 
     fn finalizer(&self) -> Option<&FinalizerIdentity> {

@@ -76,6 +76,7 @@ impl Shared {
         if !optional && self.gates_late_informers() && self.ran.load(Ordering::Acquire) {
             // Under the lock: the run opens the gate under it, after all informers have synced.
             self.engine.set_gate(None, false);
+            self.has_closed_gate.store(true, Ordering::Relaxed);
         }
         drop(feeds);
         self.feeds_changed.notify_one();
@@ -164,6 +165,11 @@ impl Shared {
             None => feed.stored(&lane.object).is_some(),
         };
         !feeds.any(|entry| has(&*entry.feed))
+    }
+
+    /// Whether the gate was closed for an informer since the last call. The caller has locked `feeds`.
+    pub(in crate::controller) fn take_closed_gate(&self) -> bool {
+        self.has_closed_gate.swap(false, Ordering::Relaxed)
     }
 
     /// Whether an informer that is added while the controller runs stops all calls until it has

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use windlass_informer::{ErrorChain, log};
+use windlass_informer::{ErrorChain, ObjectKey, log};
 
 use super::{Turn, call::Invocation};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         queued::{LastFailure, RepeatableCall, RetrySchedule},
     },
     reconciler::Retry,
-    schedule::{LaneKey, Moment},
+    schedule::{LaneKey, Moment, Priority},
     work::{CallFailure, call_user_code},
 };
 
@@ -52,6 +52,7 @@ impl Turn<'_> {
             origin: self.origin.clone(),
         };
         let Some(delay) = delay else {
+            self.wake_instead_of_retry(invocation.key);
             self.add_exhausted(invocation, call).await;
             *now = self.shared.engine.now();
             return None;
@@ -91,6 +92,15 @@ impl Turn<'_> {
         let attempt = attempt.saturating_add(u32::from(is_counted));
         let backoff = backoff.after_failure(now, kept_due, (attempt, is_finalizer), delay);
         (delay, attempt, backoff)
+    }
+
+    /// Calls a level-triggered handler again if events wait for a retry that does not follow.
+    fn wake_instead_of_retry(&self, key: &ObjectKey) {
+        let own_writes = self.shared.own_writes.get();
+        if let Some(reasons) = own_writes.and_then(|own| own.not_repeated(key)) {
+            let keys = [key.clone()];
+            self.shared.wake(self.kind, keys, Priority::Live, reasons);
+        }
     }
 
     /// Logs that calls of a handler fail without a backoff, because its object changes each time.

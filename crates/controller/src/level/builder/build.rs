@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use futures::FutureExt as _;
 use kube::Api;
 use serde::Serialize;
 use windlass_informer::{host_name, resource_name};
@@ -68,9 +67,9 @@ impl<K: Watchable> ControllerBuilder<K> {
             own: &own,
             is_optional: self.missing_kind == MissingKind::Optional,
         };
-        let mut listed = Vec::new();
+        let mut optional = Vec::new();
         for add in self.secondaries {
-            listed.extend(add(&wiring)?);
+            optional.extend(add(&wiring)?);
         }
         let fence = Arc::new(OnceLock::new());
         let (events, publisher) =
@@ -96,7 +95,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             limit: self.limit,
         };
         let paces = Paces::new(self.debounce, self.rate);
-        let handler = LevelHandler::new(paces, calls, finalizers);
+        let handler = LevelHandler::new(paces, calls, finalizers, self.on_selector_exit);
         let calls = Arc::clone(&handler.calls);
         let filter = Filter {
             finalizers: filtered,
@@ -119,10 +118,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             .filter_map(|trigger| trigger.task(target.clone()))
             .collect();
         // Calls that began without an optional kind are repeated with it.
-        tasks.extend(listed.into_iter().map(|listed| {
-            let target = target.clone();
-            listed.map(move |()| target.wake_all()).boxed()
-        }));
+        tasks.extend(optional.into_iter().map(|follow| follow(target.clone())));
         let parts = Parts {
             engine: controller,
             primaries: self.primaries,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use kube::Client;
 use windlass_informer::{ObjectKey, resource_name};
 
@@ -16,15 +16,17 @@ use crate::{
         handles::OwnersOrParent,
         own::OwnWriteTracker,
         references::{self, Referrers},
+        triggers::Target,
     },
 };
 
-/// Adds the informers and the mapper of a secondary kind, once the engine exists. Returns what waits
-/// until the objects of an optional kind are listed.
-pub(super) type AddSecondary<K> = Box<
-    dyn FnOnce(&Wiring<'_, K>) -> Result<Option<BoxFuture<'static, ()>>, ControllerBuildError>
-        + Send,
->;
+/// Adds the informers and the mapper of a secondary kind, once the engine exists. Returns what follows
+/// an optional kind.
+pub(super) type AddSecondary<K> =
+    Box<dyn FnOnce(&Wiring<'_, K>) -> Result<Option<Follow>, ControllerBuildError> + Send>;
+
+/// Reconciles all objects each time an optional kind appears.
+pub(super) type Follow = Box<dyn FnOnce(Target) -> BoxFuture<'static, ()> + Send>;
 
 /// A kind whose objects the primary objects own.
 pub(super) struct OwnedResource {
@@ -203,7 +205,8 @@ impl<K: Watchable> ControllerBuilder<K> {
             added.attach(controller, kind.clone(), wiring.client, None, watch)?;
             wiring.own.watch(&added);
             controller.add_mapper(&kind, wiring.primary, mapper)?;
-            Ok(wiring.is_optional.then(|| added.listed()))
+            let follow: Follow = Box::new(|target| added.follow(move || target.wake_all()).boxed());
+            Ok(wiring.is_optional.then_some(follow))
         }));
         informers
     }

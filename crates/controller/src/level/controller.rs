@@ -72,14 +72,14 @@ use crate::{
 /// # }
 /// ```
 pub struct Controller<K: Watchable> {
-    engine: InformerController,
-    primaries: Informers<K>,
-    fence: Arc<OnceLock<Fence>>,
+    pub(super) engine: InformerController,
+    pub(super) primaries: Informers<K>,
+    pub(super) fence: Arc<OnceLock<Fence>>,
     /// The tasks of the triggers, until the controller runs.
-    tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
+    pub(super) tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
     /// Until the controller runs.
-    publisher: Mutex<Option<Publisher>>,
-    target: Target,
+    pub(super) publisher: Mutex<Option<Publisher>>,
+    pub(super) target: Target,
 }
 
 /// A trigger that was added to a controller. Dropping it ends the trigger, except for a
@@ -87,16 +87,6 @@ pub struct Controller<K: Watchable> {
 #[derive(Debug)]
 #[must_use = "the trigger ends when this is dropped"]
 pub struct AddedTrigger(#[expect(dead_code, reason = "held")] Option<AbortOnDropHandle<()>>);
-
-/// What a controller is built of.
-pub(super) struct Parts<K: Watchable> {
-    pub(super) engine: InformerController,
-    pub(super) primaries: Informers<K>,
-    pub(super) fence: Arc<OnceLock<Fence>>,
-    pub(super) tasks: Vec<BoxFuture<'static, ()>>,
-    pub(super) publisher: Publisher,
-    pub(super) target: Target,
-}
 
 /// The publisher of the Events of the calls.
 pub(super) struct Publisher {
@@ -112,17 +102,6 @@ impl<K: Watchable> Controller<K> {
     /// and watches, for finalizers, and in calls.
     pub fn builder(client: Client, primary: Watch<K>) -> ControllerBuilder<K> {
         ControllerBuilder::new(client, primary)
-    }
-
-    pub(super) fn new(parts: Parts<K>) -> Self {
-        Self {
-            engine: parts.engine,
-            primaries: parts.primaries,
-            fence: parts.fence,
-            tasks: Mutex::new(parts.tasks),
-            publisher: Mutex::new(Some(parts.publisher)),
-            target: parts.target,
-        }
     }
 
     /// The name of the controller.

@@ -308,8 +308,7 @@ where
             Action::Deleted => Mode::Normal,
             _ => Mode::of(request.object().meta()),
         };
-        let writer =
-            (self.setup.own).begin(request.key(), mode, Arc::<Setup<K>>::clone(&self.setup));
+        let writer = (self.setup.own).begin(request.key(), mode, self.setup.target.clone());
         Context {
             call: Arc::new(CallContext {
                 setup: Arc::clone(&self.setup),

@@ -4,6 +4,7 @@
 //! held during a call.
 
 use std::{
+    future::Future,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -15,11 +16,11 @@ use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, log, panic_me
 
 use crate::{
     Action, ErasedObject, Failure, FinalizerHook, HandlerError, Mapper, Outcome, Predicate,
-    Reconciler, State, Watcher,
+    Reconciler, Watcher,
     event::AnyEvent,
     finalizer::{FinalizerIdentity, is_called_for},
     handler::{ErasedHandler, ErasedMapper, Handler},
-    reconciler::{Call, Retry, of_kind, of_kind_uncached},
+    reconciler::{Call, Instructions, of_kind, of_kind_uncached},
     watcher::call_method,
 };
 
@@ -36,9 +37,7 @@ pub(crate) struct MapperAdapter<K, M>(M, PhantomData<fn(K)>);
 #[derive(Debug)]
 pub(crate) struct CallFailure {
     pub(crate) error: HandlerError,
-    pub(crate) state: Option<State>,
-    pub(crate) retry: Retry,
-    pub(crate) is_conflict: bool,
+    pub(crate) instructions: Instructions,
 }
 
 /// Calls `handler` with a time limit.
@@ -51,39 +50,45 @@ pub(crate) async fn call(
     call: Call,
     limit: Option<Duration>,
 ) -> Result<Outcome, CallFailure> {
-    let mut called = AssertUnwindSafe(handler.code.call(call)).catch_unwind();
-    let ended = match limit {
-        None => called.await,
-        Some(limit) => {
-            let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
-                // Values on the stack of the handler may panic when they are dropped.
-                call_user_code("drop of a call that timed out", || drop(called));
-                return Err(HandlerError::TimedOut { limit }.into());
-            };
-            ended
-        }
-    };
-    match ended {
-        Ok(Ok(outcome)) => Ok(outcome),
-        Ok(Err(failure)) => {
-            let (source, state, retry, is_conflict) = failure.into_parts();
+    guarded("drop of a call", handler.code.call(call), limit)
+        .await?
+        .map_err(|failure| {
+            let (source, instructions) = failure.into_parts();
             // A controller that catches panics and timeouts of user code passes them on.
             let error = match source.downcast::<HandlerError>() {
                 Ok(error) => *error,
                 Err(source) => HandlerError::Failed { source },
             };
-            Err(CallFailure {
+            CallFailure {
                 error,
-                state,
-                retry,
-                is_conflict,
-            })
-        }
-        Err(panic) => {
-            let message = panic_message(panic);
-            Err(HandlerError::Panicked { message }.into())
-        }
-    }
+                instructions,
+            }
+        })
+}
+
+/// Polls a future of user code, for at most `limit`. Panics and timeouts become errors. `what` names
+/// the code in the log if it panics when it is dropped.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops `code`.
+pub(crate) async fn guarded<T>(
+    what: &'static str,
+    code: impl Future<Output = T> + Unpin,
+    limit: Option<Duration>,
+) -> Result<T, HandlerError> {
+    let mut caught = AssertUnwindSafe(code).catch_unwind();
+    let ended = match limit {
+        None => Ok((&mut caught).await),
+        Some(limit) => (tokio::time::timeout(limit, &mut caught).await)
+            .map_err(|_| HandlerError::TimedOut { limit }),
+    };
+    // Values on its stack may panic when they are dropped.
+    call_user_code(what, || drop(caught));
+    ended?.map_err(|panic| {
+        let message = panic_message(panic);
+        HandlerError::Panicked { message }
+    })
 }
 
 /// Returns what `handler` receives for `event`, into which a resync may have been coalesced: the
@@ -171,9 +176,7 @@ impl From<HandlerError> for CallFailure {
     fn from(error: HandlerError) -> Self {
         Self {
             error,
-            state: None,
-            retry: Retry::Policy,
-            is_conflict: false,
+            instructions: Instructions::default(),
         }
     }
 }

@@ -72,13 +72,37 @@ pub trait ObjectIdentity {
 
     /// The namespace and the name.
     fn key(&self) -> ObjectKey {
-        let key = ObjectKey::new(self.name());
-        match self.namespace() {
-            Some(namespace) => key.within(namespace),
-            None => key,
-        }
+        ObjectKey::in_namespace(self.name(), self.namespace())
     }
 }
+
+/// Implements [`ObjectIdentity`] for a type as the identity of one of its fields.
+macro_rules! identity_of {
+    ([$($generics:tt)*] $type:ty, $field:ident) => {
+        impl<$($generics)*> ObjectIdentity for $type {
+            fn namespace(&self) -> Option<&str> {
+                self.$field.namespace()
+            }
+
+            fn name(&self) -> &str {
+                self.$field.name()
+            }
+
+            fn uid(&self) -> Option<&str> {
+                self.$field.uid()
+            }
+
+            fn resource_version(&self) -> Option<&str> {
+                self.$field.resource_version()
+            }
+
+            fn key(&self) -> ObjectKey {
+                self.$field.key()
+            }
+        }
+    };
+}
+pub(crate) use identity_of;
 
 // === impl ObjectKey ===
 
@@ -87,6 +111,15 @@ impl ObjectKey {
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: None,
+            name: name.into(),
+        }
+    }
+
+    /// Creates a key with `namespace`, or without one.
+    #[doc(hidden)]
+    pub fn in_namespace(name: impl Into<Arc<str>>, namespace: Option<impl Into<Arc<str>>>) -> Self {
+        Self {
+            namespace: namespace.map(Into::into),
             name: name.into(),
         }
     }

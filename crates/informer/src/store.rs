@@ -94,20 +94,6 @@ impl<K: Stored> Store<K> {
     /// # Cancel safety
     ///
     /// The future may be dropped at any `await`.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::Pod;
-    /// use windlass_informer::{Informer, Scripted};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let (_script, source) = Scripted::<Pod>::new();
-    /// let informer = Informer::new(source);
-    /// assert!(informer.store().list_async().await.is_empty());
-    /// # }
-    /// ```
     pub async fn list_async(&self) -> Vec<Arc<K>> {
         self.read_all(&self.list_lazy()).await
     }
@@ -152,22 +138,6 @@ impl<K: Stored> Store<K> {
     /// # Cancel safety
     ///
     /// The future may be dropped at any `await`.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::Pod;
-    /// use windlass_informer::{Index, Informer, Scripted};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass_informer::UndeclaredIndex> {
-    /// let by_node = Index::new(|pod: &Pod| pod.spec.as_ref()?.node_name.clone());
-    /// let (_script, source) = Scripted::new();
-    /// let pods = Informer::builder(source).index(&by_node).build();
-    /// assert!(pods.store().by_async(&by_node, "node-1").await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn by_async<V, Q>(
         &self,
         index: &Index<K, V>,

@@ -2,15 +2,11 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
 };
 
 use kube::{Client, Resource};
 use parking_lot::Mutex;
-use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Informer, Source, Store};
 
@@ -19,10 +15,9 @@ use super::{
     calls::{Calls, Inner, Outer},
 };
 use crate::{
-    AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerRegistry,
-    FinalizerTiming, Finalizers, InformerController, InformerControllerBuilder,
-    InformerDiagnostics, InformerHealth, Kind, Mapper, OnSelectorExit, OpinionatedReconciler,
-    Owners, RunError, Runnable, RunningCall,
+    AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerTiming, Finalizers,
+    InformerController, InformerControllerBuilder, Kind, Mapper, OnSelectorExit,
+    OpinionatedReconciler, Owners, RunError, Runnable, controller::numbered,
 };
 
 /// Runs an [`ApplyCleanup`] over the objects of a source.
@@ -80,12 +75,8 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
     /// selectors. The calls get `client`, which also writes the finalizers.
     pub fn new(client: Client, context: C, objects: impl Source<C::Resource>) -> Self {
         static UNNAMED: AtomicUsize = AtomicUsize::new(0);
-        let name = match UNNAMED.fetch_add(1, Ordering::Relaxed) {
-            0 => Self::DEFAULT_NAME.to_owned(),
-            others => format!("{}-{}", Self::DEFAULT_NAME, others.saturating_add(1)),
-        };
         Self {
-            name,
+            name: numbered(Self::DEFAULT_NAME, &UNNAMED),
             calls: Arc::new(Calls::new(client, context)),
             informer: Informer::new(objects),
             has_finalizer: true,
@@ -245,32 +236,9 @@ impl<C: ApplyCleanup> Runnable for ApplyCleanupController<C> {
         }
     }
 
-    /// Settings that cannot be built have no finalizers; the run reports them.
-    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
-        match self.controller() {
-            Ok(controller) => controller.register_finalizers(registry),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.health())
-    }
-
-    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.diagnostics())
-    }
-
-    fn running_calls(&self) -> Vec<RunningCall> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.running_calls())
-    }
-
-    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.prometheus_collectors())
+    /// Settings that cannot be built have none; the run reports them.
+    fn informer_controller(&self) -> Option<InformerController> {
+        self.controller().ok()
     }
 }
 

@@ -1,4 +1,4 @@
-//! `ParentOf`: maps a child to its parent.
+//! `ParentOf`: maps a child to its owners and its parent.
 
 use kube::{Resource, api::ObjectMeta};
 use windlass_informer::{DecodeError, LazyObject, ObjectKey, Stored};
@@ -6,7 +6,7 @@ use windlass_informer::{DecodeError, LazyObject, ObjectKey, Stored};
 use super::{ChildKind, identity::parent_key};
 use crate::{Mapper, Owners};
 
-/// Returns the parent of a child: its controller, or the object that its annotation names.
+/// Returns the owners of a child, and the parent that its annotation names.
 ///
 /// An owner reference is not possible in all cases (`Desired::untracked_owner`), and the annotation
 /// may have been removed.
@@ -27,7 +27,7 @@ impl ParentOf {
     pub fn of<P: Resource>(types: &P::DynamicType, child: ChildKind) -> Self {
         Self {
             child,
-            owners: Owners::of::<P>(types).only_controllers(),
+            owners: Owners::of::<P>(types),
             group: P::group(types).into_owned(),
             kind: P::kind(types).into_owned(),
         }

@@ -178,16 +178,6 @@ impl FinalizerName {
 
     /// The in-progress finalizer, which an object has until its add has succeeded: the same name
     /// with the suffix `.in-progress`. If that is too long, the name is cut and gets a hash.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use windlass_controller::FinalizerName;
-    ///
-    /// let name = FinalizerName::new("example.io/clean-up")?;
-    /// assert_eq!(name.in_progress().as_str(), "example.io/clean-up.in-progress");
-    /// # Ok::<(), windlass_controller::InvalidFinalizer>(())
-    /// ```
     #[doc(hidden)]
     #[must_use]
     pub fn in_progress(&self) -> Self {

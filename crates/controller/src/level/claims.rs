@@ -6,10 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Resource, core::NamespaceResourceScope};
 use windlass_informer::{DecodeError, Index, LazyObject, ObjectKey};
 
-use super::{Informers, Watchable, handles::OwnersOrParent};
+use super::{Informers, Watchable};
 use crate::{
     Mapper,
-    children::{ChildError, ChildKind, PARENT_UID, ParentSelector, controller_of},
+    children::{ChildError, ChildKind, PARENT_UID, ParentOf, ParentSelector, controller_of},
     work::call_user_code,
 };
 
@@ -64,7 +64,7 @@ pub(super) struct Claims<K: Watchable, C: Watchable> {
 
 /// Maps an object to its owners or, if it has no controller, to the objects whose selectors match.
 pub(super) struct Claimants<K: Watchable> {
-    owners: OwnersOrParent,
+    owners: ParentOf,
     primaries: Informers<K>,
     selector: Arc<dyn ChildSelector<K>>,
     /// The primary objects, by the slot in which they look for children.
@@ -106,11 +106,7 @@ impl<K: Watchable, C: Watchable> Claims<K, C> {
     }
 
     /// The mapper of the kind, which indexes `primaries`.
-    pub(super) fn claimants(
-        &self,
-        owners: OwnersOrParent,
-        primaries: &Informers<K>,
-    ) -> Claimants<K> {
+    pub(super) fn claimants(&self, owners: ParentOf, primaries: &Informers<K>) -> Claimants<K> {
         let selector = Arc::clone(&self.selector);
         let by_slot = Index::new(move |parent: &K| {
             let selector = parse(&*selector, parent)?;

@@ -8,15 +8,11 @@ use std::{
 use futures::future::BoxFuture;
 use kube::Client;
 use parking_lot::Mutex;
-use prometheus::core::Collector;
 use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{ControllerBuilder, Informers, Trigger, Watch, Watchable, triggers::Target};
-use crate::{
-    AddError, EventPublisher, Fence, FinalizerRegistry, InformerController, InformerDiagnostics,
-    InformerHealth, RunError, Runnable, RunningCall,
-};
+use crate::{EventPublisher, Fence, InformerController, RunError, Runnable};
 
 /// Reconciles the objects of kind `K`, whenever one of them or something that affects it has
 /// changed.
@@ -73,14 +69,14 @@ use crate::{
 /// # }
 /// ```
 pub struct Controller<K: Watchable> {
-    engine: InformerController,
-    primaries: Informers<K>,
-    fence: Arc<OnceLock<Fence>>,
+    pub(super) engine: InformerController,
+    pub(super) primaries: Informers<K>,
+    pub(super) fence: Arc<OnceLock<Fence>>,
     /// The tasks of the triggers, until the controller runs.
-    tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
+    pub(super) tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
     /// Until the controller runs.
-    publisher: Mutex<Option<Publisher>>,
-    target: Target,
+    pub(super) publisher: Mutex<Option<Publisher>>,
+    pub(super) target: Target,
 }
 
 /// A trigger that was added to a controller. Dropping it ends the trigger, except for a
@@ -88,16 +84,6 @@ pub struct Controller<K: Watchable> {
 #[derive(Debug)]
 #[must_use = "the trigger ends when this is dropped"]
 pub struct AddedTrigger(#[expect(dead_code, reason = "held")] Option<AbortOnDropHandle<()>>);
-
-/// What a controller is built of.
-pub(super) struct Parts<K: Watchable> {
-    pub(super) engine: InformerController,
-    pub(super) primaries: Informers<K>,
-    pub(super) fence: Arc<OnceLock<Fence>>,
-    pub(super) tasks: Vec<BoxFuture<'static, ()>>,
-    pub(super) publisher: Publisher,
-    pub(super) target: Target,
-}
 
 /// The publisher of the Events of the calls.
 pub(super) struct Publisher {
@@ -113,17 +99,6 @@ impl<K: Watchable> Controller<K> {
     /// and watches, for finalizers, and in calls.
     pub fn builder(client: Client, primary: Watch<K>) -> ControllerBuilder<K> {
         ControllerBuilder::new(client, primary)
-    }
-
-    pub(super) fn new(parts: Parts<K>) -> Self {
-        Self {
-            engine: parts.engine,
-            primaries: parts.primaries,
-            fence: parts.fence,
-            tasks: Mutex::new(parts.tasks),
-            publisher: Mutex::new(Some(parts.publisher)),
-            target: parts.target,
-        }
     }
 
     /// The name of the controller.
@@ -196,24 +171,8 @@ impl<K: Watchable> Runnable for Controller<K> {
         self.engine.set_fence(fence);
     }
 
-    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
-        self.engine.register_finalizers(registry)
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        self.engine.health()
-    }
-
-    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        self.engine.diagnostics()
-    }
-
-    fn running_calls(&self) -> Vec<RunningCall> {
-        self.engine.running_calls()
-    }
-
-    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.engine.prometheus_collectors()
+    fn informer_controller(&self) -> Option<InformerController> {
+        Some(self.engine.clone())
     }
 }
 

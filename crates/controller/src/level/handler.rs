@@ -1,11 +1,10 @@
 //! Calls an `ObjectReconciler` for the newest object, with its finalizer, pace and hooks.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
 use serde::Serialize;
-use tokio::time::{Instant, timeout};
-use windlass_informer::{log, panic_message};
+use tokio::time::Instant;
+use windlass_informer::log;
 
 use super::{
     Context, Mode, ObjectReconciler, Watchable,
@@ -19,6 +18,8 @@ use crate::{
     Action, Failure, FinalizerHook, FinalizerTiming, Finalizers, HandlerError, OnSelectorExit,
     OpinionatedReconciler, Outcome, Reconciler, Request, Retry,
     finalizer::{FinalizerGoal, FinalizerPresence},
+    reconciler::Instructions,
+    work::guarded,
 };
 
 /// The reconciler of the primary kind.
@@ -218,10 +219,10 @@ where
         // would copy it, which takes more than the stack of a thread in a debug build.
         let ended = if request.action() == Action::Deleted {
             let cleanup = Box::pin(self.reconciler.cleanup(context.clone()));
-            self.caught(cleanup).await
+            guarded("drop of a call", cleanup, self.limit).await
         } else {
             let reconcile = Box::pin(self.reconciler.reconcile(context.clone()));
-            self.caught(reconcile).await
+            guarded("drop of a call", reconcile, self.limit).await
         };
         let (failure, error) = match ended {
             Ok(Ok(outcome)) => {
@@ -229,18 +230,10 @@ where
                 return Ok(context.call.writes.outcome(outcome));
             }
             Ok(Err(failure)) => {
-                let (source, state, retry, is_conflict) = failure.into().into_parts();
-                let error = HandlerError::Failed { source };
-                (
-                    Parts {
-                        state,
-                        retry,
-                        is_conflict,
-                    },
-                    error,
-                )
+                let (source, instructions) = failure.into().into_parts();
+                (instructions, HandlerError::Failed { source })
             }
-            Err(error) => (Parts::default(), error),
+            Err(error) => (Instructions::default(), error),
         };
         if context.call.writer.has_refused() {
             // The annotation that pauses the object is the cause, and its removal wakes the lane.
@@ -257,21 +250,17 @@ where
         let decided = if is_conflict {
             Retry::Policy
         } else {
-            let decided = self
-                .caught(async { Ok::<_, Failure>(self.reconciler.failed(&context, &error).await) });
-            match decided.await {
-                Ok(Ok(retry)) => retry,
-                Ok(Err(_)) => Retry::Policy,
-                Err(panicked) => {
-                    log::error!(
-                        component = "Controller",
-                        object = %context.key(),
-                        error = %panicked,
-                        "the `failed` hook did not return, the retry policy decides"
-                    );
-                    Retry::Policy
-                }
-            }
+            let hook = Box::pin(self.reconciler.failed(&context, &error));
+            let decided = guarded("failed", hook, self.limit).await;
+            decided.unwrap_or_else(|panicked| {
+                log::error!(
+                    component = "Controller",
+                    object = %context.key(),
+                    error = %panicked,
+                    "the `failed` hook did not return, the retry policy decides"
+                );
+                Retry::Policy
+            })
         };
         let retry = match decided {
             Retry::Policy => failure.retry,
@@ -284,34 +273,13 @@ where
             request.key(),
             is_repeated && request.action() != Action::Deleted,
         );
-        let mut failed = Failure::new(error).retry(retry);
-        if let Some(state) = failure.state {
-            failed = failed.state(state);
-        }
-        Err(if is_conflict {
-            failed.conflict()
-        } else {
-            failed
-        })
-    }
-
-    /// Runs user code within the time limit. Panics and timeouts become errors.
-    async fn caught<T, E>(
-        &self,
-        code: impl Future<Output = Result<T, E>> + Send,
-    ) -> Result<Result<T, E>, HandlerError> {
-        let code = AssertUnwindSafe(code).catch_unwind();
-        let ended = match self.limit {
-            None => code.await,
-            Some(limit) => match timeout(limit, code).await {
-                Ok(ended) => ended,
-                Err(_) => return Err(HandlerError::TimedOut { limit }),
-            },
+        let state = failure.state;
+        let instructions = Instructions {
+            state,
+            retry,
+            is_conflict,
         };
-        ended.map_err(|panic| {
-            let message = panic_message(panic);
-            HandlerError::Panicked { message }
-        })
+        Err(Failure::with(error, instructions))
     }
 
     fn context(&self, request: &Request<K>) -> Context<K> {
@@ -321,8 +289,7 @@ where
             Action::Deleted => Mode::Normal,
             _ => Mode::of(request.object().meta()),
         };
-        let writer =
-            (self.setup.own).begin(request.key(), mode, Arc::<Setup<K>>::clone(&self.setup));
+        let writer = (self.setup.own).begin(request.key(), mode, self.setup.target.clone());
         Context {
             call: Arc::new(CallContext {
                 setup: Arc::clone(&self.setup),
@@ -339,12 +306,4 @@ where
             }),
         }
     }
-}
-
-/// The instructions of a failure.
-#[derive(Default)]
-struct Parts {
-    state: Option<crate::State>,
-    retry: Retry,
-    is_conflict: bool,
 }

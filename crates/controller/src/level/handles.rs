@@ -3,13 +3,10 @@
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use kube::api::ObjectMeta;
-use windlass_informer::{DecodeError, Index, LazyObject, ObjectKey, Uid, resource_name};
+use windlass_informer::{Index, LazyObject, ObjectKey, Uid, resource_name};
 
 use super::{Context, Informers, Watchable, claims::Claims, references::References};
-use crate::{
-    Mapper, Owners,
-    children::{ChildKind, ParentOf, parent_uid},
-};
+use crate::children::{ChildKind, parent_uid};
 
 /// The objects of kind `C` that objects of kind `K` own. [`ControllerBuilder::owns`] and
 /// [`ControllerBuilder::claims`] create it.
@@ -41,12 +38,6 @@ pub struct Related<K: Watchable, O: Watchable> {
 pub struct Referred<K: Watchable, O: Watchable> {
     informers: Informers<O>,
     references: Arc<References<K>>,
-}
-
-/// Maps a child to its owners, and to the parent that its annotation names.
-pub(super) struct OwnersOrParent {
-    pub(super) owners: Owners,
-    pub(super) parent: ParentOf,
 }
 
 // === impl Owned ===
@@ -113,12 +104,7 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// The child of the object of `cx` called `name`, in the namespace of the object.
     #[must_use]
     pub fn get(&self, cx: &Context<K>, name: &str) -> Option<Arc<C>> {
-        let key = ObjectKey::new(name);
-        let key = match cx.key().namespace() {
-            Some(namespace) => key.within(namespace),
-            None => key,
-        };
-        self.child(cx, &key)
+        self.child(cx, &ObjectKey::in_namespace(name, cx.key().namespace()))
     }
 
     /// The child of the object of `cx` with this key.
@@ -162,22 +148,6 @@ fn owners(kind: &ChildKind, child: &ObjectMeta) -> Vec<Uid> {
     let owners = owners.map(|owner| Uid::from(owner.uid.as_str()));
     let parent = parent_uid(kind, child).map(|uid| Uid::from(uid.as_str()));
     owners.chain(parent).collect()
-}
-
-// === impl OwnersOrParent ===
-
-impl<C: Watchable> Mapper<C> for OwnersOrParent {
-    fn keys(&self, child: &C) -> impl IntoIterator<Item = ObjectKey> {
-        let mut keys: Vec<_> = self.owners.keys(child).into_iter().collect();
-        keys.extend(self.parent.keys(child));
-        keys
-    }
-
-    fn keys_before(&self, old: &LazyObject<C>) -> Result<Vec<ObjectKey>, DecodeError> {
-        let mut keys = Mapper::<C>::keys_before(&self.owners, old)?;
-        keys.extend(Mapper::<C>::keys_before(&self.parent, old)?);
-        Ok(keys)
-    }
 }
 
 // === impl Related ===

@@ -96,32 +96,6 @@ impl<K: Watchable> Context<K> {
     ///     Ok(Outcome::done())
     /// }
     /// # _ = reconcile;
-    /// # use windlass_controller::{Controller, Watch};
-    /// # use windlass_informer::{Informer, Scripted};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let (script, source) = Scripted::<ConfigMap>::new();
-    /// # let informer = Informer::new(source);
-    /// # let client = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse()?))?;
-    /// # let (sender, mut counts) = tokio::sync::mpsc::channel(8);
-    /// # let configs = Controller::builder(client, Watch::from(&informer));
-    /// # let controller = configs.build(move |cx: Context<ConfigMap>| {
-    /// #     let sender = sender.clone();
-    /// #     async move {
-    /// #         let count = cx.memo::<Calls>().0.fetch_add(1, Ordering::Relaxed);
-    /// #         _ = sender.send(count).await;
-    /// #         Ok::<_, Failure>(if count < 2 { Outcome::again() } else { Outcome::done() })
-    /// #     }
-    /// # })?;
-    /// # let run = tokio::spawn(async move { controller.run(Default::default()).await });
-    /// # let config = serde_json::json!({ "metadata": { "name": "a", "uid": "1", "resourceVersion": "1" } });
-    /// # script.list([serde_json::from_value(config)?]).await?;
-    /// # for number in 0..3 {
-    /// #     assert_eq!(counts.recv().await, Some(number));
-    /// # }
-    /// # run.abort();
-    /// # Ok(())
-    /// # }
     /// ```
     #[must_use]
     pub fn memo<M: Default + Send + Sync + 'static>(&self) -> Arc<M> {

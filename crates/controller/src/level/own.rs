@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 use windlass_informer::{ErasedObject, Event, LazyObject, ObjectKey, resource_name};
 
-use super::{Informers, Watchable};
+use super::{Informers, Watchable, triggers::Target};
 use crate::{
     Failure, Mode, Reasons, content,
     controller::{EventFilter, OwnEvents},
@@ -63,14 +63,8 @@ pub(super) struct CallWriter {
     tracker: Arc<OwnWriteTracker>,
     recorder: CallRecorder,
     client: OnceLock<Client>,
-    /// Called if the object is reconciled again because of an event during the call.
-    waker: Arc<dyn Wake>,
-}
-
-/// Reconciles objects again.
-pub(super) trait Wake: Send + Sync {
-    /// Reconciles the object with `key` again.
-    fn wake(&self, key: &ObjectKey, reasons: Reasons);
+    /// Woken if the object is reconciled again because of an event during the call.
+    target: Target,
 }
 
 /// Whether a call can begin.
@@ -167,12 +161,12 @@ impl OwnWriteTracker {
         parse_version(list.metadata.resource_version.as_deref()?)
     }
 
-    /// Begins a call. `waker` is called if its object has to be reconciled again.
+    /// Begins a call. `target` is woken if its object has to be reconciled again.
     pub(super) fn begin(
         self: &Arc<Self>,
         lane: &ObjectKey,
         mode: Mode,
-        waker: Arc<dyn Wake>,
+        target: Target,
     ) -> CallWriter {
         let by_all = |resource: &str, key: &ObjectKey, is: &dyn Fn(&Shown) -> bool| {
             self.shown_by_all(resource, key, is)
@@ -187,7 +181,7 @@ impl OwnWriteTracker {
                 paused: (mode == Mode::Paused).then(Arc::default),
             },
             client: OnceLock::new(),
-            waker,
+            target,
         }
     }
 
@@ -267,16 +261,13 @@ impl OwnEvents for OwnWriteTracker {
         };
         let old = &**old.as_erased();
         let is_marked = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
-        let is_new_generation = match (old.generation(), new.generation()) {
-            (Some(before), Some(after)) => before != after,
-            _ => content::differs(old, &**new),
-        };
         let mark = EventMark {
             resource: Arc::from(resource),
             uid: new.uid().map(Arc::from),
             version: new.resource_version().and_then(parse_version),
             is_from_watch: !is_from_list,
-            is_new_generation: is_new_generation || is_marked(&**new) != is_marked(old),
+            is_new_generation: content::has_changed(old, &**new)
+                || is_marked(&**new) != is_marked(old),
             reason: Reasons::CHANGED,
         };
         self.decide(&new.key(), mark) != EventDecision::Wake
@@ -355,7 +346,7 @@ impl Drop for RunningCall<'_> {
         let is_in_backoff = self.0.tracker.failing.lock().contains(lane);
         let reasons = self.0.tracker.writes.lock().end(lane, is_in_backoff);
         if let Some(reasons) = reasons {
-            self.0.waker.wake(lane, reasons);
+            self.0.target.wake([lane.clone()], reasons);
         }
     }
 }

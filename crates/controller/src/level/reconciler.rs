@@ -9,21 +9,17 @@ use crate::{Failure, HandlerError, Outcome, Retry};
 ///
 /// # Contract
 ///
-/// *Guaranteed.*
-/// - [`reconcile`](Self::reconcile) is never called concurrently for one object, and always with the
-///   newest object of the store, also when a failed call is repeated.
-/// - After the last change of the object, of an object that affects it, or of a trigger, a call
-///   begins that sees at least that state.
-/// - With a finalizer, [`cleanup`](Self::cleanup) succeeds before the object disappears, unless the
-///   object [leaves the selector](super::ControllerBuilder::on_selector_exit). If another writer removes
-///   the finalizer, it is called with the last state.
+/// [`Controller`](super::Controller) says when calls begin, and with which object. With a finalizer,
+/// [`cleanup`](Self::cleanup) succeeds before the object disappears, unless the object [leaves the
+/// selector](super::ControllerBuilder::on_selector_exit). If another writer removes the finalizer, it is
+/// called with the last state.
 ///
 /// *Required.* Each call is idempotent: it can be repeated, for example after a restart, and can be
 /// dropped at any `await`, when the process stops immediately or the call exceeds its time limit.
 ///
-/// *Not guaranteed.* One call for each change. That the stores of two kinds are of one moment. A call
-/// for the deletion of an object without a finalizer: use a [`Watcher`](crate::Watcher) for that.
-/// An object that is marked for deletion is passed to `cleanup` and never to `reconcile`.
+/// *Not guaranteed.* A call for the deletion of an object without a finalizer: use a
+/// [`Watcher`](crate::Watcher) for that. An object that is marked for deletion is passed to `cleanup`
+/// and never to `reconcile`.
 ///
 /// Every `Fn(Context<K>) -> impl Future<Output = Result<Outcome, E>>` is an `ObjectReconciler`
 /// without a clean-up.

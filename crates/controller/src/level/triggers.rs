@@ -87,7 +87,7 @@ impl Trigger {
             }
             Kind::Keys(mut keys) => async move {
                 while let Some(key) = keys.next().await {
-                    target.wake([key]);
+                    target.wake([key], Reasons::TRIGGER);
                 }
             }
             .boxed(),
@@ -149,7 +149,7 @@ impl TriggerHandle {
     /// Reconciles the objects with these keys.
     pub fn reconcile(&self, keys: impl IntoIterator<Item = ObjectKey>) {
         if let Some(target) = self.0.get() {
-            target.wake(keys);
+            target.wake(keys, Reasons::TRIGGER);
         }
     }
 
@@ -170,9 +170,9 @@ impl fmt::Debug for TriggerHandle {
 // === impl Target ===
 
 impl Target {
-    fn wake(&self, keys: impl IntoIterator<Item = ObjectKey>) {
+    pub(super) fn wake(&self, keys: impl IntoIterator<Item = ObjectKey>, reasons: Reasons) {
         if let Some(engine) = self.engine.upgrade() {
-            engine.wake(self.kind, keys, Priority::Live, Reasons::TRIGGER);
+            engine.wake(self.kind, keys, Priority::Live, reasons);
         }
     }
 

@@ -146,30 +146,6 @@ where
     }
 
     /// Sets when the finalizer of a new object is written. By default after its first call.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use std::convert::Infallible;
-    ///
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass_controller::{
-    ///     FinalizerName, FinalizerTiming, Finalizers, OpinionatedReconciler, Outcome, Request,
-    /// };
-    ///
-    /// # fn example(client: kube::Client) -> Result<(), windlass_controller::InvalidFinalizer> {
-    /// let finalizers = Finalizers::new(client, FinalizerName::new("example.io/publisher")?)?;
-    /// let publish = |request: Request<ConfigMap>| async move {
-    ///     // The finalizer is written already.
-    ///     println!("{:?}", request.object().metadata.finalizers);
-    ///     Ok::<_, Infallible>(Outcome::done())
-    /// };
-    /// let reconciler = OpinionatedReconciler::new(finalizers, publish)
-    ///     .finalizer_timing(FinalizerTiming::BeforeFirstCall);
-    /// # let _ = reconciler;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn finalizer_timing(mut self, timing: FinalizerTiming) -> Self {
         self.settings.timing = timing;
         self

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use kube::Api;
+use parking_lot::Mutex;
 use serde::Serialize;
 use windlass_informer::{host_name, resource_name};
 
@@ -12,9 +13,11 @@ use crate::{
     ObjectReconciler, Watchable,
     controller::{EventFilter, LevelAdapter},
     level::{
-        controller::{Parts, Publisher},
+        children::Memories,
+        controller::Publisher,
         filter::Filter,
         handler::{Calls, LevelHandler},
+        memo::Memos,
         own::OwnWriteTracker,
         pace::Paces,
         setup::Setup,
@@ -74,16 +77,22 @@ impl<K: Watchable> ControllerBuilder<K> {
         let fence = Arc::new(OnceLock::new());
         let (events, publisher) =
             EventRecorder::new(self.client.clone(), self.name.as_str(), host_name());
-        let setup = Setup::new(
-            self.field_manager.unwrap_or_else(|| self.name.clone()),
-            self.primaries.clone(),
-            controller.downgrade(),
-            Arc::clone(&fence),
-            Arc::clone(&own),
+        let target = Target {
+            engine: controller.downgrade(),
+            kind: primary.id(),
+        };
+        let setup = Arc::new(Setup {
+            field_manager: self.field_manager.unwrap_or_else(|| self.name.clone()),
+            primaries: self.primaries.clone(),
+            target: target.clone(),
+            fence: Arc::clone(&fence),
+            memories: Memories::default(),
+            memos: Memos::default(),
             events,
-            self.client.clone(),
-        );
-        let setup = Arc::new(setup);
+            own: Arc::clone(&own),
+            client: self.client.clone(),
+            fenced: OnceLock::new(),
+        });
         let through = Arc::clone(&setup);
         let publisher = Publisher {
             publisher,
@@ -108,25 +117,19 @@ impl<K: Watchable> ControllerBuilder<K> {
             .calling::<R>()
             .filtered(passes);
         controller.add_erased(&primary, Box::new(code))?;
-        _ = setup.kind.set(primary.id());
-        let target = Target {
-            engine: controller.downgrade(),
-            kind: primary.id(),
-        };
         let triggers = self.triggers.into_iter();
         let mut tasks: Vec<_> = triggers
             .filter_map(|trigger| trigger.task(target.clone()))
             .collect();
         // Calls that began without an optional kind are repeated with it.
         tasks.extend(optional.into_iter().map(|follow| follow(target.clone())));
-        let parts = Parts {
+        Ok(Controller {
             engine: controller,
             primaries: self.primaries,
             fence,
-            tasks,
-            publisher,
+            tasks: Mutex::new(tasks),
+            publisher: Mutex::new(Some(publisher)),
             target,
-        };
-        Ok(Controller::new(parts))
+        })
     }
 }

@@ -9,11 +9,10 @@ use windlass_informer::{ObjectKey, resource_name};
 use super::ControllerBuilder;
 use crate::{
     AddError, ChildSelector, ControllerBuildError, InformerController, Informers, Kind, Mapper,
-    Owned, Owners, Referred, Related, Trigger, Watch, Watchable,
+    Owned, Referred, Related, Trigger, Watch, Watchable,
     children::{ChildKind, ParentOf},
     level::{
         claims::Claims,
-        handles::OwnersOrParent,
         own::OwnWriteTracker,
         references::{self, Referrers},
         triggers::Target,
@@ -119,12 +118,8 @@ impl<K: Watchable> ControllerBuilder<K> {
         }
     }
 
-    fn owners<C: Watchable>(&self, children: &C::DynamicType) -> OwnersOrParent {
-        let (types, kind) = (self.primaries.types(), ChildKind::of::<C>(children));
-        OwnersOrParent {
-            owners: Owners::of::<K>(types),
-            parent: ParentOf::of::<K>(types, kind),
-        }
+    fn owners<C: Watchable>(&self, children: &C::DynamicType) -> ParentOf {
+        ParentOf::of::<K>(self.primaries.types(), ChildKind::of::<C>(children))
     }
 
     fn add_owned<C: Watchable>(

@@ -92,7 +92,8 @@ impl OperatorBuilder {
     ///
     /// A runtime is blocked if handlers block all of its threads, so that no task runs. The log and
     /// the pages `/live` and `/ready` then name the calls in progress, and `/live` fails, so that a
-    /// kubelet restarts the container. Rounded up to seconds.
+    /// kubelet restarts the container. Rounded up to seconds, and at least 3 s: a busy machine can delay
+    /// all tasks for a second.
     pub fn report_blocked_after(mut self, time: Duration) -> Self {
         self.blocked.report = time;
         self
@@ -101,7 +102,7 @@ impl OperatorBuilder {
     /// Sets the time after which a replica with a blocked runtime stops to renew its lease, so that
     /// another replica leads. Then [`Operator::run`] ends with
     /// [`LeadershipLost::Blocked`](crate::LeadershipLost), if the runtime continues. The default is
-    /// 60 s; [`Duration::MAX`] keeps the lease. Rounded up to seconds.
+    /// 60 s; [`Duration::MAX`] keeps the lease. Rounded up to seconds, and at least 3 s.
     pub fn resign_blocked_after(mut self, time: Duration) -> Self {
         self.blocked.resign = time;
         self

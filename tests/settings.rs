@@ -221,6 +221,20 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     assert_eq!(flag, json!({ "operator": { "diagnostics": true } }));
 }
 
+/// Rows: BO-56
+#[test]
+fn an_empty_variable_of_each_setting_is_not_set_also_without_a_file() {
+    let command = Cli::command();
+    let options = command.get_arguments().filter(|it| it.get_id() != "config");
+    let names: Vec<_> = options.filter_map(clap::Arg::get_env).collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        let name = name.to_str().expect("text").to_owned();
+        let set = settings(&[], &[(name.clone(), String::new())], None);
+        assert_eq!(set, json!({}), "{name}");
+    }
+}
+
 /// A Helm chart sets a variable whose value its user leaves blank.
 ///
 /// Rows: BO-56

@@ -159,7 +159,7 @@ impl LeaderElection {
     ///
     /// # Errors
     ///
-    /// [`InvalidElection`] if the namespace or the name is empty.
+    /// [`InvalidElection`] if the namespace is no DNS-1123 label or the name no DNS-1123 subdomain.
     pub fn new(
         client: impl Into<LeaseClient>,
         namespace: impl Into<String>,

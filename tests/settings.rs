@@ -379,6 +379,23 @@ async fn a_setting_of_the_operator_without_effect_is_an_error() {
 
 /// Rows: BO-56
 #[tokio::test]
+async fn a_page_that_no_client_sees_is_an_error() {
+    let address = "--admin-address=127.0.0.1:1";
+    for (details, is_refused) in [("none", true), ("all", false), ("loopback", false)] {
+        let details = format!("--health-details={details}");
+        let arguments = ["operator", address, "--diagnostics", &details];
+        let cli = Cli::try_parse_from(arguments).expect("each is valid alone");
+        let builder = cli.settings.operator.builder(&config(), "web").map(drop);
+        assert_eq!(builder.is_err(), is_refused, "{details}");
+        if let Err(error) = builder {
+            let expected = "`diagnostics` has no effect in this operator, because it uses `healthDetails: none`";
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}
+
+/// Rows: BO-56
+#[tokio::test]
 async fn a_setting_of_a_leader_election_that_is_not_used_is_an_error() {
     let config = config();
     for (argument, setting) in [

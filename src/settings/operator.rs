@@ -305,6 +305,10 @@ impl OperatorSettings {
             )?;
             incomplete(&[("tlsKey", true)], "tlsCertificate")?;
         }
+        if self.health_details == Some(HealthDetailsSetting::None) {
+            let page = ("diagnostics", self.diagnostics == Some(true));
+            unused(&[page], "`healthDetails: none`")?;
+        }
         if self.admin_address.is_some() {
             return Ok(());
         }

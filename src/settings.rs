@@ -3,8 +3,8 @@
 //! [`Settings`] has the settings of the builders as options of [`clap`], which also reads each from an
 //! environment variable, and as fields of a YAML file. What is not set keeps the default of the builder,
 //! except that an operator has leader election. The command line wins over the environment, and the
-//! environment over the file. An empty value, such as that of a variable that a Helm chart leaves blank, is
-//! not set. A setting that has no effect is an error.
+//! environment over the file. An empty variable, such as one that a Helm chart leaves blank, is not set. A
+//! setting that has no effect is an error.
 //!
 //! Settings that change what handlers may rely on are not here: names, finalizers, predicates, the
 //! coalescing of events, and what happens to calls at a stop and after a delete.
@@ -43,9 +43,12 @@ mod operator;
 mod period;
 mod watch;
 
-use std::{fs, path::Path};
+use std::{env, fs, path::Path};
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{OsStr, Resettable},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -134,6 +137,14 @@ pub fn with_fallback<T: Serialize + DeserializeOwned>(
         key: error.path().to_string(),
         source: error.into_inner(),
     })
+}
+
+/// The variable of a setting, or none if it is empty.
+fn unless_empty(variable: &'static str) -> Resettable<OsStr> {
+    match env::var_os(variable) {
+        Some(value) if value.is_empty() => Resettable::Reset,
+        _ => Resettable::Value(variable.into()),
+    }
 }
 
 fn to_value<T: Serialize>(settings: &T) -> Result<Value, SettingsError> {

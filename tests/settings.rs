@@ -221,6 +221,20 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     assert_eq!(flag, json!({ "operator": { "diagnostics": true } }));
 }
 
+/// Rows: BO-56
+#[test]
+fn an_empty_variable_of_each_setting_is_not_set_also_without_a_file() {
+    let command = Cli::command();
+    let options = command.get_arguments().filter(|it| it.get_id() != "config");
+    let names: Vec<_> = options.filter_map(clap::Arg::get_env).collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        let name = name.to_str().expect("text").to_owned();
+        let set = settings(&[], &[(name.clone(), String::new())], None);
+        assert_eq!(set, json!({}), "{name}");
+    }
+}
+
 /// A Helm chart sets a variable whose value its user leaves blank.
 ///
 /// Rows: BO-56
@@ -360,6 +374,23 @@ async fn a_setting_of_the_operator_without_effect_is_an_error() {
         let refused = parse(argument).operator.builder(&config, "web").map(drop);
         let refused = chain(&refused.expect_err(argument));
         assert!(refused.contains(error), "{argument}: {refused}");
+    }
+}
+
+/// Rows: BO-56
+#[tokio::test]
+async fn a_page_that_no_client_sees_is_an_error() {
+    let address = "--admin-address=127.0.0.1:1";
+    for (details, is_refused) in [("none", true), ("all", false), ("loopback", false)] {
+        let details = format!("--health-details={details}");
+        let arguments = ["operator", address, "--diagnostics", &details];
+        let cli = Cli::try_parse_from(arguments).expect("each is valid alone");
+        let builder = cli.settings.operator.builder(&config(), "web").map(drop);
+        assert_eq!(builder.is_err(), is_refused, "{details}");
+        if let Err(error) = builder {
+            let expected = "`diagnostics` has no effect in this operator, because it uses `healthDetails: none`";
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 }
 

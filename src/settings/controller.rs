@@ -12,7 +12,7 @@ use windlass_controller::InformerControllerBuilder;
 use super::{
     SettingsError,
     error::{incomplete, unused},
-    period,
+    period, unless_empty,
 };
 use crate::{ControllerBuilder, ExponentialBackoff, level::Watchable, retry::RetryPolicy as _};
 
@@ -24,69 +24,69 @@ use crate::{ControllerBuilder, ExponentialBackoff, level::Watchable, retry::Retr
 #[non_exhaustive]
 pub struct ControllerSettings {
     /// How many objects are processed concurrently, at most [default: 16].
-    #[arg(long, env = "OPERATOR_CONCURRENCY", value_name = "OBJECTS")]
+    #[arg(long, env = unless_empty("OPERATOR_CONCURRENCY"), value_name = "OBJECTS")]
     pub concurrency: Option<NonZeroUsize>,
 
     /// The time limit of one call [default: none].
-    #[arg(long, env = "OPERATOR_CALL_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_CALL_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub call_timeout: Option<Duration>,
 
     /// The delay of the first retry of a failed call. Each further delay is twice the previous one
     /// [default: 1s].
-    #[arg(long, env = "OPERATOR_RETRY_DELAY", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_RETRY_DELAY"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub retry_delay: Option<Duration>,
 
     /// The longest delay of a retry [default: 5m].
-    #[arg(long, env = "OPERATOR_RETRY_CAP", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_RETRY_CAP"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub retry_cap: Option<Duration>,
 
     /// How often a failed call is repeated, at most [default: without end].
-    #[arg(long, env = "OPERATOR_MAX_RETRIES", value_name = "NUMBER")]
+    #[arg(long, env = unless_empty("OPERATOR_MAX_RETRIES"), value_name = "NUMBER")]
     pub max_retries: Option<u32>,
 
     /// How many retries of all objects begin in a second, after a burst [default: no limit].
-    #[arg(long, env = "OPERATOR_RETRIES_PER_SECOND", value_name = "NUMBER")]
+    #[arg(long, env = unless_empty("OPERATOR_RETRIES_PER_SECOND"), value_name = "NUMBER")]
     pub retries_per_second: Option<NonZeroU32>,
 
     /// The burst of retries, with `retriesPerSecond` [default: ten times that].
-    #[arg(long, env = "OPERATOR_RETRY_BURST", value_name = "NUMBER")]
+    #[arg(long, env = unless_empty("OPERATOR_RETRY_BURST"), value_name = "NUMBER")]
     pub retry_burst: Option<NonZeroU32>,
 
     /// The longest time between two calls for an object of a `Controller` [default: 10h].
-    #[arg(long, env = "OPERATOR_LONGEST_INTERVAL", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_LONGEST_INTERVAL"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub longest_interval: Option<Duration>,
 
     /// The time without an event of an object before it is reconciled by a `Controller`
     /// [default: none].
-    #[arg(long, env = "OPERATOR_DEBOUNCE", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_DEBOUNCE"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub debounce: Option<Duration>,
 
     /// The longest time for which events delay a call, with `debounce` [default: ten times that].
-    #[arg(long, env = "OPERATOR_LONGEST_DEBOUNCE", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_LONGEST_DEBOUNCE"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub longest_debounce: Option<Duration>,
 
     /// How often a `Controller` reconciles one object in a minute, at most [default: no limit].
-    #[arg(long, env = "OPERATOR_CALLS_PER_MINUTE", value_name = "CALLS")]
+    #[arg(long, env = unless_empty("OPERATOR_CALLS_PER_MINUTE"), value_name = "CALLS")]
     pub calls_per_minute: Option<NonZeroU32>,
 
     /// How long a call of a `Controller` waits for the writes of the earlier call [default: 5s].
-    #[arg(long, env = "OPERATOR_OWN_WRITE_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_OWN_WRITE_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub own_write_timeout: Option<Duration>,
 
     /// The number of events of an `InformerController` that wait [default: 1024].
-    #[arg(long, env = "OPERATOR_QUEUE_SIZE", value_name = "EVENTS")]
+    #[arg(long, env = unless_empty("OPERATOR_QUEUE_SIZE"), value_name = "EVENTS")]
     pub queue_size: Option<NonZeroUsize>,
 
     /// The time after the last progress of the first lists after which an `InformerController` fails
     /// [default: 2m].
-    #[arg(long, env = "OPERATOR_CACHE_SYNC_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_CACHE_SYNC_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub cache_sync_timeout: Option<Duration>,
 }

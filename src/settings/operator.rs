@@ -14,7 +14,7 @@ use windlass_operator::{AdminLimits, HealthDetails, OperatorBuilder, RequestBudg
 use super::{
     SettingsError,
     error::{incomplete, unused},
-    period,
+    period, unless_empty,
 };
 use crate::{AdminServer, LeaderElection, Operator, source::Shard};
 
@@ -25,122 +25,122 @@ use crate::{AdminServer, LeaderElection, Operator, source::Shard};
 #[non_exhaustive]
 pub struct OperatorSettings {
     /// Whether only one replica runs the controllers [default: true].
-    #[arg(long, env = "OPERATOR_LEADER_ELECTION", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, env = unless_empty("OPERATOR_LEADER_ELECTION"), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_election: Option<bool>,
 
     /// The namespace of the lease [default: `POD_NAMESPACE`, or that of the client].
-    #[arg(long, env = "OPERATOR_LEASE_NAMESPACE", value_name = "NAMESPACE")]
+    #[arg(long, env = unless_empty("OPERATOR_LEASE_NAMESPACE"), value_name = "NAMESPACE")]
     pub lease_namespace: Option<String>,
 
     /// The name of the lease [default: the name of the operator].
-    #[arg(long, env = "OPERATOR_LEASE_NAME", value_name = "NAME")]
+    #[arg(long, env = unless_empty("OPERATOR_LEASE_NAME"), value_name = "NAME")]
     pub lease_name: Option<String>,
 
     /// The number of replicas that share the primary objects, in a `StatefulSet`. The ordinal at the end
     /// of `POD_NAME` is that of the shard and of the lease [default: no shards].
-    #[arg(long, env = "OPERATOR_SHARDS", value_name = "REPLICAS")]
+    #[arg(long, env = unless_empty("OPERATOR_SHARDS"), value_name = "REPLICAS")]
     pub shards: Option<NonZeroU32>,
 
     /// What this replica writes into the lease [default: `POD_NAME`, or the host name and a random
     /// number].
-    #[arg(long, env = "OPERATOR_IDENTITY", value_name = "NAME")]
+    #[arg(long, env = unless_empty("OPERATOR_IDENTITY"), value_name = "NAME")]
     pub identity: Option<String>,
 
     /// The time without a renewal after which another replica can acquire the lease [default: 15s].
-    #[arg(long, env = "OPERATOR_LEASE_DURATION", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_LEASE_DURATION"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub lease_duration: Option<Duration>,
 
     /// The time without a renewal after which the leader stops [default: 10s].
-    #[arg(long, env = "OPERATOR_LEASE_RENEW_DEADLINE", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_LEASE_RENEW_DEADLINE"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub lease_renew_deadline: Option<Duration>,
 
     /// The time between two renewals [default: 2s].
-    #[arg(long, env = "OPERATOR_LEASE_RETRY_PERIOD", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_LEASE_RETRY_PERIOD"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub lease_retry_period: Option<Duration>,
 
     /// Where health and metrics are served [default: nowhere].
-    #[arg(long, env = "OPERATOR_ADMIN_ADDRESS", value_name = "ADDRESS")]
+    #[arg(long, env = unless_empty("OPERATOR_ADMIN_ADDRESS"), value_name = "ADDRESS")]
     pub admin_address: Option<SocketAddr>,
 
     /// Where metrics are served, instead of the admin address [default: there].
-    #[arg(long, env = "OPERATOR_METRICS_ADDRESS", value_name = "ADDRESS")]
+    #[arg(long, env = unless_empty("OPERATOR_METRICS_ADDRESS"), value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
 
     /// The PEM file with the certificate chain of the metrics [default: no TLS].
     #[cfg(feature = "tls")]
-    #[arg(long, env = "OPERATOR_TLS_CERTIFICATE", value_name = "FILE")]
+    #[arg(long, env = unless_empty("OPERATOR_TLS_CERTIFICATE"), value_name = "FILE")]
     pub tls_certificate: Option<std::path::PathBuf>,
 
     /// The PEM file with the private key of the certificate.
     #[cfg(feature = "tls")]
-    #[arg(long, env = "OPERATOR_TLS_KEY", value_name = "FILE")]
+    #[arg(long, env = unless_empty("OPERATOR_TLS_KEY"), value_name = "FILE")]
     pub tls_key: Option<std::path::PathBuf>,
 
     /// Which clients see the reasons on health pages, and `/debug/windlass` [default: loopback].
-    #[arg(long, env = "OPERATOR_HEALTH_DETAILS", value_name = "CLIENTS")]
+    #[arg(long, env = unless_empty("OPERATOR_HEALTH_DETAILS"), value_name = "CLIENTS")]
     pub health_details: Option<HealthDetailsSetting>,
 
     /// Whether `/debug/windlass` is served [default: false].
-    #[arg(long, env = "OPERATOR_DIAGNOSTICS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, env = unless_empty("OPERATOR_DIAGNOSTICS"), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub diagnostics: Option<bool>,
 
     /// The time limit of one health check [default: 500ms].
-    #[arg(long, env = "OPERATOR_CHECK_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_CHECK_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub check_timeout: Option<Duration>,
 
     /// The time limit for reading a request to the admin server [default: 5s].
-    #[arg(long, env = "OPERATOR_ADMIN_READ_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_ADMIN_READ_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub admin_read_timeout: Option<Duration>,
 
     /// The longest time without progress while the admin server sends a response [default: 5s].
-    #[arg(long, env = "OPERATOR_ADMIN_WRITE_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_ADMIN_WRITE_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub admin_write_timeout: Option<Duration>,
 
     /// The longest time that a connection to the admin server is open [default: 60s].
-    #[arg(long, env = "OPERATOR_ADMIN_CONNECTION_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_ADMIN_CONNECTION_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub admin_connection_timeout: Option<Duration>,
 
     /// The most connections to each port of the admin server [default: 512, and at most a quarter of
     /// the file descriptors].
-    #[arg(long, env = "OPERATOR_ADMIN_CONNECTIONS", value_name = "NUMBER")]
+    #[arg(long, env = unless_empty("OPERATOR_ADMIN_CONNECTIONS"), value_name = "NUMBER")]
     pub admin_connections: Option<NonZeroUsize>,
 
     /// The most connections of one address to each port of the admin server [default: 256].
     #[arg(
         long,
-        env = "OPERATOR_ADMIN_CONNECTIONS_PER_CLIENT",
+        env = unless_empty("OPERATOR_ADMIN_CONNECTIONS_PER_CLIENT"),
         value_name = "NUMBER"
     )]
     pub admin_connections_per_client: Option<NonZeroUsize>,
 
     /// The time for the controllers to end after a stop [default: 25s].
-    #[arg(long, env = "OPERATOR_DRAIN_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_DRAIN_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub drain_timeout: Option<Duration>,
 
     /// The time after which a blocked runtime is reported [default: 30s].
-    #[arg(long, env = "OPERATOR_REPORT_BLOCKED_AFTER", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_REPORT_BLOCKED_AFTER"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub report_blocked_after: Option<Duration>,
 
     /// The time after which a replica with a blocked runtime stops to renew its lease [default: 60s].
-    #[arg(long, env = "OPERATOR_RESIGN_BLOCKED_AFTER", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_RESIGN_BLOCKED_AFTER"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub resign_blocked_after: Option<Duration>,
 
     /// The requests per second to the API server, after a burst [default: no limit].
-    #[arg(long, env = "OPERATOR_REQUESTS_PER_SECOND", value_name = "NUMBER")]
+    #[arg(long, env = unless_empty("OPERATOR_REQUESTS_PER_SECOND"), value_name = "NUMBER")]
     pub requests_per_second: Option<NonZeroU32>,
 
     /// The burst of requests, with `requests-per-second` [default: twice that].
-    #[arg(long, env = "OPERATOR_REQUEST_BURST", value_name = "NUMBER")]
+    #[arg(long, env = unless_empty("OPERATOR_REQUEST_BURST"), value_name = "NUMBER")]
     pub request_burst: Option<NonZeroU32>,
 }
 
@@ -304,6 +304,10 @@ impl OperatorSettings {
                 "tlsKey",
             )?;
             incomplete(&[("tlsKey", true)], "tlsCertificate")?;
+        }
+        if self.health_details == Some(HealthDetailsSetting::None) {
+            let page = ("diagnostics", self.diagnostics == Some(true));
+            unused(&[page], "`healthDetails: none`")?;
         }
         if self.admin_address.is_some() {
             return Ok(());

@@ -9,7 +9,7 @@ use clap::Args;
 use kube::{Resource, core::NamespaceResourceScope};
 use serde::{Deserialize, Serialize};
 
-use super::{SettingsError, error::unused, period};
+use super::{SettingsError, error::unused, period, unless_empty};
 use crate::{ListWatch, Watch, level::Watchable};
 
 /// Settings of the [`Watch`] or the [`ListWatch`] of the primary objects.
@@ -21,62 +21,62 @@ pub struct WatchSettings {
     /// The namespaces of the objects, separated by commas [default: all].
     #[arg(
         long,
-        env = "OPERATOR_NAMESPACES",
+        env = unless_empty("OPERATOR_NAMESPACES"),
         value_name = "NAMESPACE",
         value_delimiter = ','
     )]
     pub namespaces: Option<Vec<String>>,
 
     /// The label selector of the objects [default: none].
-    #[arg(long, env = "OPERATOR_LABEL_SELECTOR", value_name = "SELECTOR")]
+    #[arg(long, env = unless_empty("OPERATOR_LABEL_SELECTOR"), value_name = "SELECTOR")]
     pub label_selector: Option<String>,
 
     /// The field selector of the objects [default: none].
-    #[arg(long, env = "OPERATOR_FIELD_SELECTOR", value_name = "SELECTOR")]
+    #[arg(long, env = unless_empty("OPERATOR_FIELD_SELECTOR"), value_name = "SELECTOR")]
     pub field_selector: Option<String>,
 
     /// The number of objects in a page of a list [default: 500].
-    #[arg(long, env = "OPERATOR_PAGE_SIZE", value_name = "OBJECTS")]
+    #[arg(long, env = unless_empty("OPERATOR_PAGE_SIZE"), value_name = "OBJECTS")]
     pub page_size: Option<NonZeroU32>,
 
     /// Whether lists are streamed if the server supports it [default: true].
-    #[arg(long, env = "OPERATOR_STREAMED_LISTS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, env = unless_empty("OPERATOR_STREAMED_LISTS"), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub streamed_lists: Option<bool>,
 
     /// How long a watch may deliver no event or bookmark [default: 3m].
-    #[arg(long, env = "OPERATOR_WATCH_SILENCE", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_WATCH_SILENCE"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub watch_silence: Option<Duration>,
 
     /// How long one page of a list, or a streamed list, may take [default: 5m].
-    #[arg(long, env = "OPERATOR_LIST_TIMEOUT", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_LIST_TIMEOUT"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub list_timeout: Option<Duration>,
 
     /// The longest wait that the server can demand [default: 5m].
-    #[arg(long, env = "OPERATOR_MAX_RETRY_AFTER", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_MAX_RETRY_AFTER"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub max_retry_after: Option<Duration>,
 
     /// The time between two lists of a kind that cannot be watched [default: 30s].
-    #[arg(long, env = "OPERATOR_POLL_INTERVAL", value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, env = unless_empty("OPERATOR_POLL_INTERVAL"), value_name = "DURATION", value_parser = period::parse)]
     #[serde(with = "period")]
     pub poll_interval: Option<Duration>,
 
     /// The largest object in bytes [default: 16 MiB].
-    #[arg(long, env = "OPERATOR_MAX_BYTES", value_name = "BYTES")]
+    #[arg(long, env = unless_empty("OPERATOR_MAX_BYTES"), value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 
     /// The size in bytes of the cache of decoded objects [default: 32 MiB].
-    #[arg(long, env = "OPERATOR_DECODE_CACHE", value_name = "BYTES")]
+    #[arg(long, env = unless_empty("OPERATOR_DECODE_CACHE"), value_name = "BYTES")]
     pub decode_cache: Option<usize>,
 
     /// Whether the store keeps all objects decoded [default: false].
-    #[arg(long, env = "OPERATOR_DECODED", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, env = unless_empty("OPERATOR_DECODED"), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub decoded: Option<bool>,
 
     /// The number of threads that decode a long list [default: those of the runtime, at most 4].
-    #[arg(long, env = "OPERATOR_DECODE_THREADS", value_name = "THREADS")]
+    #[arg(long, env = unless_empty("OPERATOR_DECODE_THREADS"), value_name = "THREADS")]
     pub decode_threads: Option<NonZeroUsize>,
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
-use windlass_informer::{ObjectKey, api_request};
+use tokio::time::{Instant, sleep, timeout_at};
+use windlass_informer::{ErrorChain, ObjectKey, api_request};
 
 use crate::children::{ApplyMode, ChildError, ChildKind, ObjectRequests};
 
@@ -28,6 +28,9 @@ const MANAGER: &str = "windlass-install-crds";
 
 /// The time between two reads of a definition that is not served yet.
 const POLL: Duration = Duration::from_millis(100);
+
+/// Why a definition is not served if no request had a response.
+const NO_RESPONSE: &str = "the API server has not responded";
 
 /// Why definitions were not installed.
 #[derive(Debug, thiserror::Error)]
@@ -68,13 +71,14 @@ pub enum InstallError {
         name: String,
         /// The timeout.
         timeout: Duration,
-        /// The condition that is not true, and its message.
+        /// The condition that is not true, and its message, or the error of the last read.
         reason: String,
     },
 }
 
 /// Installs or updates `definitions` by server-side apply, and waits until the API server serves
-/// their kinds, for `timeout` in total.
+/// their kinds, for `timeout` in total, requests included. A read that fails while it waits, because the
+/// API server is overloaded or cannot be reached, is repeated.
 ///
 /// A definition with the annotation `windlass.dev/crd-version` (numbers and dots, such as `7` or
 /// `1.12.0`) does not replace one with a greater version: during a rolling update an old replica
@@ -95,49 +99,81 @@ pub async fn install_crds(
     definitions: impl IntoIterator<Item = CustomResourceDefinition>,
     timeout: Duration,
 ) -> Result<(), InstallError> {
-    let (kind, deadline) = (
-        ChildKind::of::<CustomResourceDefinition>(&()),
-        // None if the clock has no such time: then it waits without end.
-        Instant::now().checked_add(timeout),
-    );
+    let kind = ChildKind::of::<CustomResourceDefinition>(&());
+    // None if the clock has no such time: then it waits without end.
+    let deadline = Instant::now().checked_add(timeout);
+    let timed_out = |key: &ObjectKey, reason: &str| InstallError::NotServed {
+        name: key.name().to_owned(),
+        timeout,
+        reason: reason.to_owned(),
+    };
     let mut applied = Vec::new();
     for definition in definitions {
         let key = ObjectKey::new(definition.metadata.name.as_deref().unwrap_or_default());
-        let requests = requests(client, &kind, &key);
-        let failed = |source| InstallError::Request {
-            name: key.name().to_owned(),
-            source: Box::new(source),
-        };
-        if let Some(installed) = requests.get().await.map_err(failed)? {
-            check_version(&definition, &installed)?;
-        }
-        let body = body(definition);
-        let sent = requests.apply(&body, ApplyMode::Force).await;
-        sent.map_err(|error| failed(requests.error("patch", error)))?;
+        let applying = apply(requests(client, &kind, &key), definition);
+        let installed = before(deadline, applying).await;
+        installed.ok_or_else(|| timed_out(&key, NO_RESPONSE))??;
         applied.push(key);
     }
     for key in applied {
-        let requests = requests(client, &kind, &key);
-        loop {
-            let found = requests.get().await;
-            let found = found.map_err(|source| InstallError::Request {
-                name: key.name().to_owned(),
-                source: Box::new(source),
-            })?;
-            let Some(reason) = not_served(found.as_deref()) else {
-                break;
-            };
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(InstallError::NotServed {
-                    name: key.name().to_owned(),
-                    timeout,
-                    reason,
-                });
-            }
-            sleep(POLL).await;
-        }
+        let mut reason = NO_RESPONSE.to_owned();
+        let served = served(requests(client, &kind, &key), &mut reason);
+        let served = before(deadline, served).await;
+        served.ok_or_else(|| timed_out(&key, &reason))??;
     }
     Ok(())
+}
+
+/// Installs one definition, unless the cluster has a newer one.
+async fn apply(
+    requests: ObjectRequests<'_>,
+    definition: CustomResourceDefinition,
+) -> Result<(), InstallError> {
+    let failed = |source| request_failed(requests.key, source);
+    if let Some(installed) = requests.get().await.map_err(failed)? {
+        check_version(&definition, &installed)?;
+    }
+    let sent = requests.apply(&body(definition), ApplyMode::Force).await;
+    sent.map_err(|error| failed(requests.error("patch", error)))?;
+    Ok(())
+}
+
+/// Waits until the API server serves a definition. `reason` is why it does not yet.
+async fn served(requests: ObjectRequests<'_>, reason: &mut String) -> Result<(), InstallError> {
+    loop {
+        *reason = match requests.get().await {
+            Ok(found) => match not_served(found.as_deref()) {
+                Some(reason) => reason,
+                None => return Ok(()),
+            },
+            Err(error) if is_transient(&error) => ErrorChain::new(&error).to_string(),
+            Err(error) => return Err(request_failed(requests.key, error)),
+        };
+        sleep(POLL).await;
+    }
+}
+
+/// The output of `future`. None if it does not end before `deadline`.
+async fn before<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+fn request_failed(key: &ObjectKey, source: ChildError) -> InstallError {
+    InstallError::Request {
+        name: key.name().to_owned(),
+        source: Box::new(source),
+    }
+}
+
+/// Whether the same request can succeed later: the API server is overloaded or cannot be reached.
+fn is_transient(error: &ChildError) -> bool {
+    match error.request() {
+        Some(kube::Error::Api(status)) => status.code == 429 || status.code >= 500,
+        cause => cause.is_some(),
+    }
 }
 
 fn requests<'a>(client: &'a Client, kind: &'a ChildKind, key: &'a ObjectKey) -> ObjectRequests<'a> {

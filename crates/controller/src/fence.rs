@@ -88,6 +88,8 @@ struct FenceState {
     deadline: AtomicU64,
     /// The number of permits in use.
     running: AtomicUsize,
+    /// The number of writes that were dropped without a response.
+    abandoned: AtomicUsize,
     /// Notified when the deadline moves.
     moved: Notify,
     /// Notified when the last permit is dropped.
@@ -130,6 +132,7 @@ impl Fence {
                 clock,
                 deadline: AtomicU64::new(0),
                 running: AtomicUsize::new(0),
+                abandoned: AtomicUsize::new(0),
                 moved: Notify::new(),
                 idle: Notify::new(),
             }),
@@ -205,6 +208,14 @@ impl Fence {
     #[must_use]
     pub fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst)
+    }
+
+    /// The number of writes that were dropped without a response, for example with the call that sent
+    /// them. The API server may still apply them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn abandoned_writes(&self) -> usize {
+        self.shared.abandoned.load(Ordering::SeqCst)
     }
 
     /// Waits until no permit is in use. Close the fence first, so that no new permit is issued.

@@ -56,7 +56,7 @@ pub(crate) use self::{route::Routes, serve::Serving, tls::Files};
 ///
 /// | path | response |
 /// |--|--|
-/// | `/live`, `/livez`, `/healthz` | 200 while all [live checks](Self::live_check) succeed and the runtime of the operator is not [blocked](crate::OperatorBuilder::report_blocked_after) |
+/// | `/live`, `/livez`, `/health`, `/healthz` | 200 while all [live checks](Self::live_check) succeed and the runtime of the operator is not [blocked](crate::OperatorBuilder::report_blocked_after) |
 /// | `/ready`, `/readyz` | 200 while every informer of every controller has completed its first list and is not down, and all [ready checks](Self::ready_check) succeed; 503 until the lease was read, and after the operator was stopped |
 /// | `/metrics` | the metrics of a registry in the text format of Prometheus, at most a second old |
 /// | `/debug/windlass` | the state of each informer and the holder of the lease, as JSON, with [`diagnostics`](Self::diagnostics) |

@@ -49,9 +49,10 @@ pub use self::{
 /// controllers, and the operator ends with [`OperatorError::LeadershipLost`](crate::OperatorError).
 ///
 /// An operator that is stopped renews the lease until its controllers have ended, and then releases
-/// it. If calls are still in progress at the end of the drain timeout, or the API server does not
-/// respond in time, it does not release the lease, which then expires. The timeout of each request
-/// is half of the renew deadline.
+/// it. Calls that are still in progress at the end of the drain timeout are aborted first. The lease is
+/// not released, but expires, if a call does not end, because it blocks its thread, if the API server does
+/// not respond in time, or if a write of a [fenced client](Self::fence) was aborted after the stop, which
+/// the API server may still apply. The timeout of each request is half of the renew deadline.
 ///
 /// A leader whose runtime is blocked for [a minute](crate::OperatorBuilder::resign_blocked_after)
 /// does not renew the lease any more.
@@ -159,7 +160,7 @@ impl LeaderElection {
     ///
     /// # Errors
     ///
-    /// [`InvalidElection`] if the namespace or the name is empty.
+    /// [`InvalidElection`] if the namespace is no DNS-1123 label or the name no DNS-1123 subdomain.
     pub fn new(
         client: impl Into<LeaseClient>,
         namespace: impl Into<String>,

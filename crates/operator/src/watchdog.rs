@@ -73,6 +73,9 @@ impl BlockedTimeouts {
 
     /// Some probes of the kubelet have failed by then.
     const DEFAULT_RESIGN: Duration = Duration::from_secs(60);
+
+    /// A machine with a load can delay the thread or the task that counts by a second or two.
+    const LEAST: Duration = Duration::from_secs(3);
 }
 
 impl Default for BlockedTimeouts {
@@ -119,15 +122,18 @@ impl Watchdog {
     }
 }
 
-/// Counts the seconds without progress, and reports them.
+/// Counts the seconds without progress, and reports them. The count is up to a second late.
 async fn watch(watched: &Watched, shared: &Shared) {
-    let BlockedTimeouts { report, resign } = watched.timeouts;
+    let report = watched.timeouts.report.max(BlockedTimeouts::LEAST);
+    let resign = watched.timeouts.resign.max(BlockedTimeouts::LEAST);
     let calls = BlockingCall::new(Duration::ZERO);
     let mut was_reported = false;
     let mut has_resigned = false;
     loop {
         sleep(TICK).await;
-        let missed = shared.missed.fetch_add(1, Ordering::Relaxed) + 1;
+        // Without the second that has begun before the last task ran: its count is 1 in a runtime that
+        // runs its tasks.
+        let missed = shared.missed.fetch_add(1, Ordering::Relaxed);
         let blocked = TICK * u32::try_from(missed).unwrap_or(u32::MAX);
         if blocked < report.min(resign) {
             if std::mem::take(&mut was_reported) {
@@ -275,18 +281,32 @@ mod tests {
         (is_reported, election.blocked().is_some())
     }
 
+    /// The count of a runtime that runs its tasks is at most 2 after each second.
+    #[tokio::test(start_paused = true)]
+    async fn a_timeout_of_less_than_3_s_does_not_report_a_runtime_that_runs_its_tasks() {
+        for timeout in [Duration::ZERO, TICK, 2 * TICK, 3 * TICK] {
+            let timeouts = BlockedTimeouts {
+                report: timeout,
+                resign: timeout,
+            };
+            let half = TICK / 2;
+            assert_eq!(after(timeouts, 3 * TICK + half).await, (false, false));
+            assert_eq!(after(timeouts, 4 * TICK + half).await, (true, true));
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn by_default_a_blocked_runtime_is_reported_after_30_s_and_its_lease_kept_for_60_s() {
         let at = |seconds, millis| Duration::from_secs(seconds) + Duration::from_millis(millis);
         let default = BlockedTimeouts::default();
-        assert_eq!(after(default, at(29, 999)).await, (false, false));
-        assert!(after(default, at(30, 1)).await.0);
+        assert_eq!(after(default, at(30, 999)).await, (false, false));
+        assert!(after(default, at(31, 1)).await.0);
         // A report takes time, because it reads the calls in progress.
         let unreported = BlockedTimeouts {
             report: Duration::MAX,
             ..default
         };
-        assert_eq!(after(unreported, at(59, 999)).await, (false, false));
-        assert_eq!(after(unreported, at(60, 1)).await, (false, true));
+        assert_eq!(after(unreported, at(60, 999)).await, (false, false));
+        assert_eq!(after(unreported, at(61, 1)).await, (false, true));
     }
 }

@@ -18,6 +18,7 @@ use crate::{
 
 // Requests and responses.
 mod admission;
+mod align;
 mod carry;
 mod conversion;
 mod merge;
@@ -247,8 +248,10 @@ impl WebhookServer {
     /// *Guaranteed.* Only what the handler has changed is changed: fields that the Rust type does not
     /// have stay. They also stay in an element of a list that is unchanged, or that has the same `name`.
     /// If no element is added or removed, they stay in an element without a `name` at the same index, if
-    /// one of its fields keeps its value, or if it is the only element that changes. A default of the Rust
-    /// type is not written.
+    /// one of its fields keeps its value, or if it is the only element that changes. The Rust type may sort
+    /// a list when it reads it, as a `BTreeSet` does: a list that the handler has changed has the order of
+    /// its result, and an element keeps its fields if it has a `name` or a value that no other one has. A
+    /// default of the Rust type is not written.
     ///
     /// *Required.* The API server may call it again with its own result, so a second call changes nothing.
     ///

@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    sync::atomic::Ordering,
     task::{Context, Poll},
 };
 
@@ -30,6 +31,12 @@ pub struct FenceLayer {
 pub struct Fenced<S> {
     inner: S,
     fence: Fence,
+}
+
+/// A write in progress. Counted by the fence if it is dropped without a response.
+struct WriteInProgress {
+    fence: Fence,
+    has_response: bool,
 }
 
 // === impl FenceLayer ===
@@ -88,8 +95,14 @@ where
         };
         let mut answer = Box::pin(self.inner.call(request));
         let fence = self.fence.clone();
+        let write = WriteInProgress {
+            fence: fence.clone(),
+            has_response: false,
+        };
         async move {
+            // Dropped after `write`: the count is right when no permit is in use.
             let _permit = permit;
+            let mut write = write;
             let refused = || Err(fence.refusal().of_request(&name).into());
             // Checked before each poll: the timer of `closed` stands still while the machine is
             // suspended, and the connection that the request waits for may be ready before it.
@@ -102,10 +115,23 @@ where
             tokio::select! {
                 biased;
                 () = fence.closed() => refused(),
-                answer = answer => answer,
+                answer = answer => {
+                    write.has_response = true;
+                    answer
+                }
             }
         }
         .boxed()
+    }
+}
+
+// === impl WriteInProgress ===
+
+impl Drop for WriteInProgress {
+    fn drop(&mut self) {
+        if !self.has_response {
+            (self.fence.shared.abandoned).fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 

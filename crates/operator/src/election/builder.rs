@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use rand::Rng as _;
 use windlass_controller::Fence;
-use windlass_informer::host_name;
+use windlass_informer::{host_name, one_line};
 
 use super::{InvalidElection, LeaderElection, LeaseClient, Settings, record::Timing};
 
@@ -124,8 +124,9 @@ impl LeaderElectionBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidElection`] if the namespace, the name or the identity is empty, or unless the retry
-    /// period is less than the renew deadline and the renew deadline less than the lease duration.
+    /// [`InvalidElection`] if the identity is empty, the namespace is no DNS-1123 label or the name no
+    /// DNS-1123 subdomain, or unless the retry period is less than the renew deadline and the renew
+    /// deadline less than the lease duration.
     pub fn build(self) -> Result<LeaderElection, InvalidElection> {
         let Timing {
             lease,
@@ -135,6 +136,10 @@ impl LeaderElectionBuilder {
         if self.namespace.is_empty() || self.name.is_empty() {
             return Err(InvalidElection::Unnamed);
         }
+        check_name("namespace", &self.namespace, 63, is_label)?;
+        check_name("name", &self.name, 253, |name| {
+            name.split('.').all(is_label)
+        })?;
         if retry.is_zero() {
             return Err(InvalidElection::RetryPeriod);
         }
@@ -165,6 +170,30 @@ impl LeaderElectionBuilder {
 
     /// The largest number of seconds that a lease can hold: 68 years.
     const MAX_LEASE_DURATION: Duration = Duration::from_secs(i32::MAX as u64);
+}
+
+/// Refuses a name that is not valid: a candidate would send it again and again.
+fn check_name(
+    field: &'static str,
+    name: &str,
+    longest: usize,
+    is_valid: impl Fn(&str) -> bool,
+) -> Result<(), InvalidElection> {
+    if name.len() <= longest && is_valid(name) {
+        return Ok(());
+    }
+    let name = one_line(name).into_owned();
+    Err(InvalidElection::Name {
+        field,
+        name,
+        longest,
+    })
+}
+
+/// Whether `text` is a part between the dots of a DNS-1123 subdomain.
+fn is_label(text: &str) -> bool {
+    let is_valid = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    !text.is_empty() && text.bytes().all(is_valid) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn random(seed: Option<u64>) -> u64 {

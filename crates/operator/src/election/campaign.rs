@@ -25,14 +25,18 @@
 //! - A record is ours only in the lease with the uid to which we wrote. A lease that was deleted
 //!   and created again is a different lease.
 //! - A leader whose write ends in a conflict reads the record. If the record is still its own, it
-//!   continues to lead: another client changed, for example, a label.
+//!   continues to lead: another client changed, for example, a label, or an earlier write of its own was
+//!   applied late.
 //! - A candidate wakes up when the lease expires, not only at its next regular read.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use self::writes::Writes;
 use super::record::{Record, Timing, micros, seconds};
+
+mod writes;
 
 /// Time since the campaign began.
 pub(super) type Moment = Duration;
@@ -55,10 +59,7 @@ pub(super) struct Campaign {
     role: Role,
     due: Moment,
     plan: Plan,
-    /// The `renewTime` of our last write, even if its response did not arrive.
-    attempted: Option<Timestamp>,
-    /// The `renewTime` of our last write that is known to have been applied.
-    confirmed: Option<Timestamp>,
+    writes: Writes,
     /// The uid of the lease to which we wrote, if it is known.
     lease_uid: Option<String>,
     term: Term,
@@ -154,8 +155,7 @@ impl Campaign {
             role: Role::Candidate { seen: None },
             due: Moment::ZERO,
             plan: Plan::Read,
-            attempted: None,
-            confirmed: None,
+            writes: Writes::default(),
             lease_uid: None,
             term: Term::default(),
         }
@@ -209,7 +209,7 @@ impl Campaign {
                 let free = ours || record.holder.is_empty() || now >= expires;
                 if ours {
                     // We wrote this record, but its response was lost.
-                    self.confirmed = record.renewed;
+                    self.writes.confirm(record.renewed);
                     self.lease_uid.clone_from(&record.uid);
                     self.term = Term {
                         acquired: record.acquired,
@@ -232,7 +232,7 @@ impl Campaign {
             }
 
             (Role::Leader { .. }, Answer::Found(record)) if ours => {
-                self.confirmed = record.renewed;
+                self.writes.confirm(record.renewed);
                 self.plan(now, Plan::Replace);
             }
             (Role::Leader { .. }, Answer::Found(record)) => {
@@ -240,7 +240,7 @@ impl Campaign {
                     holder if holder.is_empty() => Loss::Emptied,
                     // Our record in a lease with another uid: the lease was deleted and created
                     // again.
-                    holder if holder == self.identity && self.wrote(record.renewed) => {
+                    holder if holder == self.identity && self.writes.has(record.renewed) => {
                         Loss::Deleted
                     }
                     holder => Loss::Taken(holder),
@@ -289,7 +289,7 @@ impl Campaign {
 
     /// Whether the lease may contain our name.
     pub(super) fn may_hold(&self) -> bool {
-        self.attempted.is_some()
+        self.writes.last().is_some()
     }
 
     /// The holder of the lease, as this candidate last read or wrote it.
@@ -329,7 +329,7 @@ impl Campaign {
     /// The record to write, as candidate or leader.
     fn claim(&mut self, wall: Timestamp) -> Record {
         // Each of our writes has a different `renewTime`, even if the wall clock goes back.
-        let wall = match self.attempted {
+        let wall = match self.writes.last() {
             Some(last) if micros(wall) <= last => {
                 Timestamp::from_microsecond(last.as_microsecond() + 1).unwrap_or(last)
             }
@@ -352,7 +352,7 @@ impl Campaign {
             }
             _ => {}
         }
-        self.attempted = Some(wall);
+        self.writes.add(wall);
         Record {
             uid: None,
             holder: self.identity.clone(),
@@ -368,16 +368,11 @@ impl Campaign {
     /// the same record in a lease that was created again.
     fn is_ours(&self, record: &Record) -> bool {
         let is_same_lease = self.lease_uid.is_none() || record.uid == self.lease_uid;
-        record.holder == self.identity && self.wrote(record.renewed) && is_same_lease
-    }
-
-    /// Whether one of our writes had this `renewTime`.
-    fn wrote(&self, renewed: Option<Timestamp>) -> bool {
-        renewed.is_some() && (renewed == self.attempted || renewed == self.confirmed)
+        record.holder == self.identity && self.writes.has(record.renewed) && is_same_lease
     }
 
     fn lead(&mut self, sent: Moment, now: Moment) {
-        self.confirmed = self.attempted;
+        self.writes.confirm(self.writes.last());
         self.role = Role::Leader {
             until: sent + self.timing.renew,
             contested: false,

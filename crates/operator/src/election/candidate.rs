@@ -52,15 +52,22 @@ impl Candidate {
     /// Waits until this replica leads. Returns false if it must resign before. Even then it may
     /// hold the lease, so [`release`](Self::release) must be called.
     pub(super) async fn elected(&mut self, resignation: &Resignation) -> bool {
+        /// The pause of a replica with a blocked runtime, which must not lead.
+        const PAUSE: Duration = Duration::from_secs(1);
+
+        let mut was_blocked = false;
         while !self.campaign.leads() {
-            if self.election.blocked().is_some() {
-                /// A replica with a blocked runtime must not lead.
-                const PAUSE: Duration = Duration::from_secs(1);
+            if let Some(blocked) = self.election.blocked() {
+                if !std::mem::replace(&mut was_blocked, true) {
+                    let lease = self.election.lease();
+                    log::warn!(%lease, ?blocked, "the runtime is blocked, not acquiring the lease");
+                }
                 tokio::select! {
                     () = resignation.requested() => return false,
                     () = sleep(PAUSE) => continue,
                 }
             }
+            was_blocked = false;
             if matches!(self.step(resignation).await, Step::Stopped) {
                 return false;
             }
@@ -291,4 +298,33 @@ fn now() -> Timestamp {
 /// The random number generator of one candidate.
 pub(super) fn rng(seed: Option<u64>) -> StdRng {
     StdRng::seed_from_u64(seed.unwrap_or_else(random_seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, pipe};
+
+    use tokio::time::timeout;
+    use windlass_apiserver::ApiServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_candidate_logs_once_that_its_runtime_is_blocked() {
+        let (mut log, writer) = pipe().expect("a pipe");
+        let subscriber = tracing_subscriber::fmt().with_writer(Arc::new(writer));
+        let guard = tracing::subscriber::set_default(subscriber.finish());
+        let client = ApiServer::new().client();
+        let election = LeaderElection::new(client.clone(), "default", "web").expect("names");
+        election.set_blocked(Some(Duration::from_secs(60)));
+        let mut candidate = Candidate::new(election, client);
+        let resignation = Resignation::default();
+        let elected = candidate.elected(&resignation);
+        let elected = timeout(Duration::from_secs(10), elected).await;
+        elected.expect_err("the runtime is blocked");
+        drop(guard);
+        let mut text = String::new();
+        log.read_to_string(&mut text).expect("the log");
+        assert_eq!(text.matches("not acquiring the lease").count(), 1, "{text}");
+    }
 }

@@ -10,6 +10,21 @@ pub enum InvalidElection {
     #[error("the name or the namespace of the lease is empty; set both")]
     Unnamed,
 
+    /// The namespace or the name of the lease is not a DNS-1123 name, which the API server refuses.
+    #[error(
+        "the API server refuses a lease with the {field} {name:?}; set a {field} of at most {longest} lower \
+         case letters, digits{} and '-' that begins and ends with a letter or a digit",
+        and_dots(.field)
+    )]
+    Name {
+        /// `name` or `namespace`.
+        field: &'static str,
+        /// The invalid name.
+        name: String,
+        /// The length of the longest valid name.
+        longest: usize,
+    },
+
     /// The identity is empty.
     #[error(
         "the identity is empty, but an empty holder means that the lease is free; set an identity"
@@ -172,6 +187,11 @@ pub enum LeaseError {
         /// The cause.
         source: Box<kube::Error>,
     },
+}
+
+/// Only a name can have dots.
+fn and_dots(field: &str) -> &'static str {
+    if field == "name" { ", '.'" } else { "" }
 }
 
 /// ` (message)`, or nothing without a message.

@@ -69,6 +69,9 @@ impl OperatorBuilder {
 
     /// Serves admission and conversion webhooks while the operator runs, in each replica. By default
     /// there is no webhook server.
+    ///
+    /// With the default [drain timeout](Self::drain_timeout) of 25 s, the pod needs a
+    /// `terminationGracePeriodSeconds` of more than 37 s. The default of Kubernetes is 30 s.
     #[cfg(feature = "webhook")]
     pub fn webhook_server(self, server: WebhookServer) -> Self {
         Self {
@@ -80,10 +83,11 @@ impl OperatorBuilder {
     /// Sets the time for the controllers to end after the operator was stopped, and for the release
     /// of the lease. Controllers that have not ended by then are aborted. The default is 25 s.
     ///
-    /// Set the pod's `terminationGracePeriodSeconds` at least 2 s higher: a stop can take 1 s more to
-    /// abort the controllers and release the lease, and 1 s more for the admin server to complete the
-    /// requests in progress. With webhooks, set it 10 s higher: their requests in progress have 9 s
-    /// after the controllers have ended. The same holds for a replica that does not lead.
+    /// Set the pod's `terminationGracePeriodSeconds` at least 3 s higher, or 12 s with webhooks: a process
+    /// whose runtime is blocked exits after that time. A stop takes up to 2 s more than the drain timeout:
+    /// 1 s to abort the controllers and release the lease, and 1 s for the admin server to complete the
+    /// requests in progress. With webhooks, whose requests in progress have 9 s after the controllers have
+    /// ended, it takes up to 10 s more. The same holds for a replica that does not lead.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }
@@ -92,7 +96,8 @@ impl OperatorBuilder {
     ///
     /// A runtime is blocked if handlers block all of its threads, so that no task runs. The log and
     /// the pages `/live` and `/ready` then name the calls in progress, and `/live` fails, so that a
-    /// kubelet restarts the container. Rounded up to seconds.
+    /// kubelet restarts the container. Rounded up to seconds, and at least 3 s: a busy machine can delay
+    /// all tasks for a second.
     pub fn report_blocked_after(mut self, time: Duration) -> Self {
         self.blocked.report = time;
         self
@@ -101,7 +106,7 @@ impl OperatorBuilder {
     /// Sets the time after which a replica with a blocked runtime stops to renew its lease, so that
     /// another replica leads. Then [`Operator::run`] ends with
     /// [`LeadershipLost::Blocked`](crate::LeadershipLost), if the runtime continues. The default is
-    /// 60 s; [`Duration::MAX`] keeps the lease. Rounded up to seconds.
+    /// 60 s; [`Duration::MAX`] keeps the lease. Rounded up to seconds, and at least 3 s.
     pub fn resign_blocked_after(mut self, time: Duration) -> Self {
         self.blocked.resign = time;
         self

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::join;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::ErasedRunnable;
@@ -42,15 +43,26 @@ impl Operator {
             controller.set_fence(&election.fence());
         }
         let mut controllers = ControllerSet::start(controllers, stop.clone());
-        let outcome = tokio::select! {
+        let fence = election.fence();
+        let stopped = async {
+            stop.cancelled().await;
+            fence.abandoned_writes()
+        };
+        let (abandoned, outcome) = tokio::select! {
             biased;
             end = leadership.ended() => {
                 controllers.abort(Instant::now() + ABORT_TIMEOUT).await;
                 return Self::election_result(end);
             }
-            outcome = controllers.run(self.shared.drain) => outcome,
+            // Counted first, before a call can be aborted.
+            ended = join(stopped, controllers.run(self.shared.drain)) => ended,
         };
-        let release = controllers.is_empty();
+        let has_abandoned = fence.abandoned_writes() > abandoned;
+        if has_abandoned {
+            let lease = election.lease();
+            log::warn!(%lease, "not releasing the lease: a call was aborted before its write had a response; it expires");
+        }
+        let release = controllers.is_empty() && !has_abandoned;
         let deadline = release_by(election, controllers.deadline());
         leadership.resign(release, deadline).await;
         outcome

@@ -4,10 +4,14 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 
+use super::align::align;
+
 /// Applies the change from `before` to `after` to `raw`. `before` is `raw` as the type reads and writes
 /// it, so that it lacks the fields that the type does not know, and has defaults that `raw` lacks.
 ///
-/// What the change does not concern stays as it is in `raw`, also within elements of lists.
+/// What the change does not concern stays as it is in `raw`, also within elements of lists. A list that has
+/// changed gets the order of `after`, and is `after` if it cannot be seen which element of `before` is
+/// which of `raw`.
 pub(super) fn merge(raw: &mut Value, before: &Value, after: &Value) {
     if before == after {
         return;
@@ -16,10 +20,12 @@ pub(super) fn merge(raw: &mut Value, before: &Value, after: &Value) {
         (Value::Object(raw), Value::Object(before), Value::Object(after)) => {
             merge_fields(raw, before, after);
         }
-        (Value::Array(raw), Value::Array(before), Value::Array(after))
-            if raw.len() == before.len() =>
-        {
-            merge_elements(raw, before, after);
+        (Value::Array(raw), Value::Array(before), Value::Array(after)) => {
+            if align(raw, before) {
+                merge_elements(raw, before, after);
+            } else {
+                raw.clone_from(after);
+            }
         }
         (raw, _, after) => *raw = after.clone(),
     }
@@ -299,6 +305,47 @@ mod tests {
     #[test]
     fn a_list_that_the_type_reads_with_another_length_is_replaced() {
         check(json!([1, 1]), &json!([1]), &json!([1, 2]), &json!([1, 2]));
+    }
+
+    #[test]
+    fn a_list_that_the_type_reads_in_another_order_is_merged_by_its_elements() {
+        // A set.
+        check(
+            json!(["b", "a"]),
+            &json!(["a", "b"]),
+            &json!(["b"]),
+            &json!(["b"]),
+        );
+        check(
+            json!([{ "name": "b", "more": 2 }, { "name": "a", "more": 1 }]),
+            &json!([{ "name": "a", "to": 0 }, { "name": "b", "to": 0 }]),
+            &json!([{ "name": "a", "to": 5 }, { "name": "b", "to": 0 }]),
+            &json!([{ "name": "a", "to": 5, "more": 1 }, { "name": "b", "more": 2 }]),
+        );
+        // Elements without names, one of which the type writes in another form.
+        check(
+            json!([{ "port": 2, "wait": "60s", "more": 2 }, { "port": 1, "wait": "1s", "more": 1 }]),
+            &json!([{ "port": 1, "wait": "1s" }, { "port": 2, "wait": "1m" }]),
+            &json!([{ "port": 1, "wait": "2s" }, { "port": 2, "wait": "1m" }]),
+            &json!([{ "port": 1, "wait": "2s", "more": 1 }, { "port": 2, "wait": "60s", "more": 2 }]),
+        );
+        // Which element is which cannot be seen.
+        check(
+            json!([{ "port": 2, "more": 2 }, { "port": 1, "more": 1 }, { "port": 1, "more": 0 }]),
+            &json!([{ "port": 1 }, { "port": 1 }, { "port": 2 }]),
+            &json!([{ "port": 1 }, { "port": 3 }]),
+            &json!([{ "port": 1 }, { "port": 3 }]),
+        );
+    }
+
+    #[test]
+    fn a_list_of_which_the_type_writes_an_element_in_another_form_stays_in_order() {
+        check(
+            json!([{ "host": "a", "wait": "60s", "more": 1 }, { "host": "b", "wait": "1s" }]),
+            &json!([{ "host": "a", "wait": "1m" }, { "host": "b", "wait": "1s" }]),
+            &json!([{ "host": "a", "wait": "1m" }, { "host": "b", "wait": "2s" }]),
+            &json!([{ "host": "a", "wait": "60s", "more": 1 }, { "host": "b", "wait": "2s" }]),
+        );
     }
 
     #[track_caller]

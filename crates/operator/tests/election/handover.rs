@@ -1,6 +1,7 @@
 //! Handover: the next replica leads after the leader has stopped or crashed.
 
 use std::{
+    convert::Infallible,
     future::pending,
     net::TcpListener,
     sync::{
@@ -11,15 +12,17 @@ use std::{
 };
 
 use http::Method;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Client, api::PostParams, client::Body};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::{Api, Client, api::PostParams, client::Body};
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpStream,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
+use windlass_controller::Runnable;
 use windlass_operator::{AdminServer, Operator, OperatorError};
 
 use crate::{
@@ -125,6 +128,54 @@ async fn controllers_that_exceed_the_drain_timeout_are_aborted_before_the_lease_
     assert_eq!(count.now(), 0, "it was dropped");
     let free = lease(&server).await.spec.expect("a spec");
     assert_eq!(free.holder_identity.as_deref(), Some(""));
+}
+
+/// Sends a write whose response never comes, and stops to wait for it `gives_up` after its start.
+struct Writes {
+    client: Client,
+    gives_up: Option<Duration>,
+}
+
+impl Runnable for Writes {
+    type Error = Infallible;
+
+    fn name(&self) -> &'static str {
+        "writes"
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+        let configs: Api<ConfigMap> = Api::default_namespaced(self.client.clone());
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some("a".to_owned());
+        let options = PostParams::default();
+        let write = configs.create(&options, &config);
+        match self.gives_up {
+            Some(time) => assert!(timeout(time, write).await.is_err(), "no response"),
+            None => panic!("{:?}", write.await),
+        }
+        stop.cancelled().await;
+        Ok(())
+    }
+}
+
+/// The API server may still apply it, after the next leader has started.
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_not_released_after_a_stop_that_aborts_a_write_in_progress() {
+    for (gives_up, holder) in [(None, "us"), (Some(secs(5)), "")] {
+        let server = ApiServer::new();
+        let hangs = tower::service_fn(|_: http::Request<Body>| {
+            pending::<Result<http::Response<Body>, Infallible>>()
+        });
+        let election = election(&server, "us");
+        let client = election.fence().client(Client::new(hangs, "default"));
+        let replica = Replica::of(election, Writes { client, gives_up });
+        replica.leads().await;
+        sleep(secs(10)).await;
+        let ended = replica.stop().await;
+        assert_eq!(ended.is_err(), gives_up.is_none(), "{ended:?}");
+        let spec = lease(&server).await.spec.expect("a spec");
+        assert_eq!(spec.holder_identity.as_deref(), Some(holder));
+    }
 }
 
 /// A standby whose create or update of the lease is not answered. A stop takes the drain timeout as

@@ -48,6 +48,49 @@ async fn contradictory_settings_are_refused() {
     assert!(timing(longest, secs(10), secs(2)).is_ok());
 }
 
+/// The API server answers 422, which a candidate would repeat without end.
+#[tokio::test]
+async fn a_name_that_the_api_server_refuses_is_refused() {
+    let client = ApiServer::new().client();
+    let election = |namespace: &str, name: &str| {
+        LeaderElection::new(client.clone(), namespace, name).map_err(|error| error.to_string())
+    };
+    let (longest, label) = ("a".repeat(253), "a".repeat(63));
+    for name in ["web", "web-operator.example.com", "0", &longest] {
+        election("default", name).expect(name);
+    }
+    election(&label, "web").expect("a label");
+    for name in [
+        "website_operator",
+        "Web",
+        "web.",
+        ".web",
+        "a..b",
+        "-a",
+        "a-",
+        "a b",
+    ] {
+        let error = election("default", name).expect_err(name);
+        assert!(error.contains(&format!("the name {name:?}")), "{error}");
+        assert!(
+            error.contains("lower case letters, digits, '.' and '-'"),
+            "{error}"
+        );
+    }
+    election("default", &format!("{longest}a")).expect_err("too long");
+    for namespace in ["a.b", "Web", &format!("{label}a")] {
+        let error = election(namespace, "web").expect_err(namespace);
+        assert!(
+            error.contains(&format!("the namespace {namespace:?}")),
+            "{error}"
+        );
+        assert!(
+            error.contains("63 lower case letters, digits and '-'"),
+            "{error}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn default_identities_of_two_replicas_differ() {
     let client = ApiServer::new().client();

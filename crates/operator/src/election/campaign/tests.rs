@@ -208,6 +208,30 @@ fn a_leader_recognizes_its_write_whose_response_was_lost() {
     );
 }
 
+/// The server applied it after a read had shown the record before it.
+#[test]
+fn a_leader_recognizes_its_write_that_was_applied_late() {
+    check(
+        "absent, written, 2, slow 5 failed, us#1, conflict, us#2, written",
+        "0 read, 0 create 0, 2 replace 0, 7 read, 7 replace 0, 7 read, 7 replace 0, wait 9",
+    );
+    // A write that was planned before another one was confirmed cannot be applied any more.
+    check(
+        "absent, written, 2, failed, 4, us#1, written, 6, conflict, us#2",
+        "0 read, 0 create 0, 2 replace 0, 4 read, 4 replace 0, 6 replace 0, 6 read, lost Taken(\"us\")",
+    );
+}
+
+#[test]
+fn a_lease_with_a_write_that_was_applied_late_is_released() {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    let late = campaign.claim(wall(5));
+    for at in [6, 7] {
+        _ = campaign.claim(wall(at));
+    }
+    assert!(campaign.release(&late, wall(8)).is_some());
+}
+
 #[test]
 fn a_candidate_recognizes_its_write_whose_response_was_lost() {
     check(

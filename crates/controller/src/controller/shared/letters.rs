@@ -33,6 +33,23 @@ impl Shared {
         letter
     }
 
+    /// Adds dead letters again that were forgotten for an event, because their handler was not called
+    /// for it. Not those of a handler that was removed meanwhile.
+    pub(in crate::controller) fn put_back_dead_letters(&self, calls: Vec<DeadLetterEntry>) {
+        for call in calls {
+            // Locked until it is added: a removal of the handler finds it.
+            let route = self.route.read();
+            let handler = route.handler(call.lane.kind, call.letter.handler);
+            let dropped = match handler {
+                Some(_) => self.dead_letters.lock().put_back(call),
+                None => Some(call),
+            };
+            drop(route);
+            // Without the locks: user code runs when a state is dropped.
+            drop(dropped);
+        }
+    }
+
     /// Makes dead letters of pending deletes that the engine dropped because their kind had too
     /// many.
     pub(in crate::controller) fn add_evicted_dead_letters(&self) {
@@ -85,8 +102,13 @@ impl Shared {
         Some(forgotten)
     }
 
-    /// Repeats the call of a dead letter as a first attempt.
+    /// Repeats the call of a dead letter as a first attempt. Returns false if there is no such dead
+    /// letter, or if nothing would be called.
     pub(in crate::controller) fn redrive(&self, number: u64) -> bool {
+        // Without the lock, because the stores of the informers are read.
+        if self.has_ended() || self.is_orphaned_letter(number) {
+            return false;
+        }
         // Locked until the call is pending, so that each event of the object finds it as a dead
         // letter or as a pending call.
         let mut letters = self.dead_letters.lock();
@@ -109,5 +131,17 @@ impl Shared {
         // Without the lock: this may drop the last reference to an object.
         drop(replaced);
         true
+    }
+
+    /// Whether the call of a dead letter would be dropped, because no informer has its object.
+    fn is_orphaned_letter(&self, number: u64) -> bool {
+        let letters = self.dead_letters.lock();
+        let Some(entry) = letters.get(number) else {
+            return false;
+        };
+        let (lane, event) = (entry.lane.clone(), entry.call.event.clone());
+        let is_delete = entry.letter.action == Action::Deleted;
+        drop(letters);
+        !is_delete && self.is_orphaned(&lane, &event)
     }
 }

@@ -4,7 +4,7 @@ use k8s_openapi::{
     api::core::v1::ConfigMap,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{CustomResource, Resource, ResourceExt as _, api::ObjectMeta};
+use kube::{CustomResource, Resource, ResourceExt, api::ObjectMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,7 @@ pub(crate) fn config(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-pub(crate) fn labelled(mut object: ConfigMap, key: &str, value: &str) -> ConfigMap {
+pub(crate) fn labelled<K: ResourceExt>(mut object: K, key: &str, value: &str) -> K {
     object.labels_mut().insert(key.to_owned(), value.to_owned());
     object
 }

@@ -39,6 +39,7 @@ pub(crate) mod overrides;
 pub(crate) mod paused;
 pub(crate) mod rig;
 pub(crate) mod rolling;
+pub(crate) mod selecting;
 pub(crate) mod visible;
 
 on_both_servers! {

@@ -78,6 +78,7 @@ fn main() {
         level::overrides::trials(),
         level::paused::trials(),
         level::rolling::trials(),
+        level::selecting::trials(),
         level::visible::trials(),
         listing::trials(),
         mapping::trials(),

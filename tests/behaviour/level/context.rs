@@ -9,7 +9,11 @@ use std::{
 };
 
 use http::{Method, Request, Response, StatusCode};
-use k8s_openapi::api::{core::v1::ConfigMap, core::v1::Secret, events::v1::Event};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Secret},
+    events::v1::Event,
+};
 use kube::{
     Api, Client, CustomResourceExt as _, ResourceExt as _,
     api::{ListParams, Patch, PatchParams},
@@ -104,6 +108,47 @@ on_both_servers! {
         let gadget = gadgets.get("a").await.expect("there");
         assert_eq!(gadget.status.map(|status| status.ready), Some(true));
         rig.stop().await;
+    }
+
+    /// Another writer has set fields of the status, and a field of ours is null.
+    async fn a_status_beside_that_of_another_writer_is_written_once(cluster: Cluster) {
+        let deployments = cluster.api_aside::<Deployment>();
+        for takes_over in [false, true] {
+            let name = if takes_over { "taken" } else { "shared" };
+            let (sender, receiver) = mpsc::channel(64);
+            let reconciler = move |cx: Context<Deployment>| {
+                let sender = sender.clone();
+                async move {
+                    if cx.key().name() == name {
+                        let status = json!({ "replicas": 2, "conditions": null });
+                        say(&sender, cx.write_status(status).await?.to_string()).await;
+                    }
+                    Ok::<_, Failure>(Outcome::done())
+                }
+            };
+            let created: Deployment = serde_json::from_value(deployment(name)).expect("a deployment");
+            create(&deployments, created).await;
+            let earlier = PatchParams { field_manager: Some("earlier".into()), ..PatchParams::default() };
+            let status = Patch::Merge(json!({ "status": { "replicas": 1, "readyReplicas": 1 } }));
+            deployments.patch_status(name, &earlier, &status).await.expect("there");
+            let builder = builder::<Deployment>(&cluster).await.name(name);
+            let builder = if takes_over { builder.migrate_status_from("earlier") } else { builder };
+            let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+            assert_eq!(rig.next().await, "true");
+            for round in ["1", "2"] {
+                patch(&deployments, name, json!({ "metadata": { "labels": { "round": round } } })).await;
+                assert_eq!(rig.next().await, "false");
+            }
+            let status = deployments.get(name).await.expect("there").status.expect("written");
+            let ready = (!takes_over).then_some(1);
+            assert_eq!((status.replicas, status.ready_replicas), (Some(2), ready));
+            // The status of another writer is written again.
+            let status = Patch::Merge(json!({ "status": { "replicas": 3 } }));
+            deployments.patch_status(name, &earlier, &status).await.expect("there");
+            patch(&deployments, name, json!({ "metadata": { "labels": { "round": "3" } } })).await;
+            assert_eq!(rig.next().await, "true");
+            rig.stop().await;
+        }
     }
 
     async fn a_status_of_a_kind_without_the_subresource_is_an_error(cluster: Cluster) {
@@ -238,4 +283,16 @@ fn throttled_once(through: Client, namespace: &str) -> Client {
         }
     });
     Client::new(service, namespace)
+}
+
+fn deployment(name: &str) -> serde_json::Value {
+    let labels = json!({ "app": name });
+    let container = json!({ "name": "main", "image": "app" });
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": { "containers": [container] } },
+        },
+    })
 }

@@ -147,10 +147,10 @@ pub(crate) fn annotated<K: Resource>(mut object: K, name: &str) -> K {
     object
 }
 
-pub(crate) fn owned_by<K: Resource<DynamicType = ()>>(mut secret: Secret, owner: &K) -> Secret {
+pub(crate) fn owned_by<C: Resource, K: Resource<DynamicType = ()>>(mut child: C, owner: &K) -> C {
     let reference: OwnerReference = owner.controller_owner_ref(&()).expect("a name and a uid");
-    secret.metadata.owner_references = Some(vec![reference]);
-    secret
+    child.meta_mut().owner_references = Some(vec![reference]);
+    child
 }
 
 pub(crate) async fn create<K>(objects: &Api<K>, object: K) -> K

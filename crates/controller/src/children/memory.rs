@@ -18,7 +18,7 @@ use super::{digest::Digest, status::RememberedStatus};
 pub struct ChildMemory {
     children: BTreeMap<ChildId, Remembered>,
     /// The last status of the parent.
-    pub(super) status: Option<RememberedStatus>,
+    pub(crate) status: Option<RememberedStatus>,
 }
 
 /// A child of a parent: its kind as `plural.group`, namespace and name.

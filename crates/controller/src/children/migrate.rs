@@ -10,15 +10,22 @@ use serde_json::{Map, Value};
 /// The entries of `object`, after the fields that the managers `from` have set with creates and
 /// updates were moved to the entry of the applies of `manager`. `None` if there are no such fields.
 ///
-/// An entry of another version of the API stays: its fields may have other names.
-pub(super) fn moved(object: &Value, manager: &str, from: &[String]) -> Option<Value> {
+/// `subresource` is that of the applies, empty for the object itself. An entry of another version of the
+/// API stays: its fields may have other names.
+pub(crate) fn moved(
+    object: &Value,
+    manager: &str,
+    from: &[String],
+    subresource: &str,
+) -> Option<Value> {
     let mut entries = object
         .pointer("/metadata/managedFields")?
         .as_array()?
         .clone();
-    let has_subresource = |entry: &Value| !matches!(entry["subresource"].as_str(), None | Some(""));
+    let is_of_subresource =
+        |entry: &Value| entry["subresource"].as_str().unwrap_or_default() == subresource;
     let is_ours = |entry: &Value| {
-        entry["operation"] == "Apply" && entry["manager"] == manager && !has_subresource(entry)
+        entry["operation"] == "Apply" && entry["manager"] == manager && is_of_subresource(entry)
     };
     let at = entries.iter().position(is_ours)?;
     let version = entries[at]["apiVersion"].clone();
@@ -27,7 +34,7 @@ pub(super) fn moved(object: &Value, manager: &str, from: &[String]) -> Option<Va
         entry["operation"] == "Update"
             && from.iter().any(|it| it == manager)
             && entry["apiVersion"] == version
-            && !has_subresource(entry)
+            && is_of_subresource(entry)
     };
     let mut fields = entries[at]["fieldsV1"].take();
     let before = entries.len();
@@ -67,7 +74,7 @@ mod tests {
 
     fn moved(entries: &[Value]) -> Option<Value> {
         let object = json!({ "metadata": { "managedFields": entries } });
-        super::moved(&object, "ours", &["old".to_owned(), "older".to_owned()])
+        super::moved(&object, "ours", &["old".to_owned(), "older".to_owned()], "")
     }
 
     #[test]
@@ -109,6 +116,6 @@ mod tests {
             assert_eq!(moved(&[ours.clone(), stays.clone()]), None, "{stays}");
             assert_eq!(moved(&[stays]), None, "there is no apply of ours");
         }
-        assert_eq!(super::moved(&json!({}), "ours", &[]), None);
+        assert_eq!(super::moved(&json!({}), "ours", &[], ""), None);
     }
 }

@@ -14,13 +14,31 @@ use super::{
 
 /// The last apply of a status.
 #[derive(Clone, Debug)]
-pub(super) struct RememberedStatus {
+pub(crate) struct RememberedStatus {
     /// Of the desired status.
     desired: Digest,
     /// Of the status in the response, cut to the fields of the desired status.
     answer: Digest,
     /// Of the response.
     version: String,
+}
+
+// === impl RememberedStatus ===
+
+impl RememberedStatus {
+    /// Of an apply of `desired`, whose response has the status `answer`.
+    pub(crate) fn new(desired: &Value, answer: &Value, version: Option<&str>) -> Self {
+        Self {
+            desired: Digest::of(desired),
+            answer: digest_of(answer, desired),
+            version: version.unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Whether the last apply was of `desired`, and `observed` has its fields as the response to it.
+    pub(crate) fn shows(&self, desired: &Value, observed: &Value) -> bool {
+        self.desired == Digest::of(desired) && self.answer == digest_of(observed, desired)
+    }
 }
 
 // === impl Children ===
@@ -42,14 +60,13 @@ impl Children {
         version: &str,
         observed: &Value,
     ) -> Result<bool, ChildError> {
-        let desired = Digest::of(status);
         let remembered = self.memory.lock().status.clone();
         let is_written = match &remembered {
             None => observed == status,
             Some(last) => {
                 // A state from before our last write counts as the response to it.
                 let is_stale = windlass_informer::is_older(version, &last.version);
-                last.desired == desired && (is_stale || last.answer == digest_of(observed, status))
+                last.shows(status, observed) || (is_stale && last.desired == Digest::of(status))
             }
         };
         if is_written {
@@ -78,11 +95,8 @@ impl Children {
         let answer: Value = api_request::decode(&answer)
             .map_err(|error| requests.error("patch", RequestError::Connection(error)))?;
         let version = answer["metadata"]["resourceVersion"].as_str();
-        self.memory.lock().status = Some(RememberedStatus {
-            desired,
-            answer: digest_of(&answer["status"], status),
-            version: version.unwrap_or_default().to_owned(),
-        });
+        let written = RememberedStatus::new(status, &answer["status"], version);
+        self.memory.lock().status = Some(written);
         Ok(true)
     }
 

@@ -153,7 +153,8 @@ impl ChildWrite<'_> {
             return Ok(None);
         }
         let object: Value = serde_json::from_slice(answer).unwrap_or_default();
-        let Some(entries) = migrate::moved(&object, &self.children.parent.manager, earlier) else {
+        let Some(entries) = migrate::moved(&object, &self.children.parent.manager, earlier, "")
+        else {
             return Ok(None);
         };
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();

@@ -81,6 +81,7 @@ pub struct ControllerBuilder<K: Watchable> {
     on_selector_exit: OnSelectorExit,
     predicate: Option<Box<dyn Predicate<K>>>,
     field_manager: Option<String>,
+    earlier_managers: Vec<String>,
     limit: Option<Duration>,
     debounce: Option<Debounce>,
     rate: Option<Rate>,
@@ -99,8 +100,9 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// API server lags, and short enough that a call is not missed.
     pub(crate) const DEFAULT_OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-    pub(super) fn new(client: Client, primary: Watch<K>) -> Self {
+    pub(super) fn new(client: Client, mut primary: Watch<K>) -> Self {
         let primaries = Informers::new(primary.types.clone());
+        let predicate = primary.predicate.take();
         Self {
             name: resource_name::<K>(&primary.types),
             client,
@@ -112,8 +114,9 @@ impl<K: Watchable> ControllerBuilder<K> {
             triggers: Vec::new(),
             finalizer: None,
             on_selector_exit: OnSelectorExit::default(),
-            predicate: None,
+            predicate,
             field_manager: None,
+            earlier_managers: Vec::new(),
             limit: None,
             debounce: None,
             rate: None,
@@ -159,6 +162,40 @@ impl<K: Watchable> ControllerBuilder<K> {
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
         self.field_manager = Some(name.into());
         self
+    }
+
+    /// Takes over the fields of the status that `manager` has set with updates, for example the program
+    /// that this one replaces: those that [`write_status`](super::Context::write_status) does not have are
+    /// removed with its next write, which requires the verb `patch` for the kind. Without it the API
+    /// server keeps them as the fields of another writer. Can be called several times.
+    pub fn migrate_status_from(mut self, manager: impl Into<String>) -> Self {
+        self.earlier_managers.push(manager.into());
+        self
+    }
+
+    /// The primary objects, for example for a mapper that looks for those that an object affects. They
+    /// can be read when the controller runs.
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Node};
+    /// use windlass_controller::{Controller, Watch};
+    /// use windlass_informer::ObjectIdentity as _;
+    ///
+    /// # fn example(client: kube::Client) {
+    /// let mut configs = Controller::<ConfigMap>::builder(client, Watch::all());
+    /// let all = configs.informers();
+    /// let nodes = configs.watches(Watch::<Node>::all(), move |node: &Node| {
+    ///     let zone = node.metadata.labels.as_ref().and_then(|it| it.get("zone").cloned());
+    ///     let selector = kube::core::Selector::from_iter([("zone", zone.unwrap_or_default())]);
+    ///     let configs = all.list_matching(None, &selector);
+    ///     configs.iter().map(|it| it.key()).collect::<Vec<_>>()
+    /// });
+    /// # drop(nodes);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn informers(&self) -> Informers<K> {
+        self.primaries.clone()
     }
 
     /// Sets whether and when a failed call is repeated. The default is

@@ -41,7 +41,7 @@ pub(super) const STALE_DELETE: Duration = Duration::from_secs(5);
 // === impl Memories ===
 
 impl Memories {
-    fn of(&self, object: &impl Resource) -> Arc<Mutex<ChildMemory>> {
+    pub(super) fn of(&self, object: &impl Resource) -> Arc<Mutex<ChildMemory>> {
         let uid = object.meta().uid.as_deref().map(Uid::from);
         let Some(uid) = uid else {
             // Refused by `Parent::of`.

@@ -62,6 +62,17 @@ pub enum ControllerBuildError {
         resource: String,
     },
 
+    /// Children are watched in another cluster than that of the client, to which all calls write.
+    #[error(
+        "the children of the resource {resource} are watched in another cluster, and the calls write them \
+         to the cluster of the client; read the objects of another cluster with `watches`, and give the \
+         controller the client of the cluster that has the children"
+    )]
+    ChildrenOfAnotherCluster {
+        /// The resource, as `plural.group`.
+        resource: String,
+    },
+
     /// A handle was used before its controller was built, or after it was dropped.
     #[error(
         "the controller is not built, or was dropped; add further watches between `build` and the end of the run"

@@ -1,7 +1,6 @@
 //! `Informers`: the informers of one kind of a controller, read together.
 
 use std::{
-    borrow::Borrow,
     collections::HashSet,
     fmt,
     hash::Hash,
@@ -15,17 +14,15 @@ use std::{
 use kube::Client;
 use parking_lot::RwLock;
 use tokio::time::sleep;
-use windlass_informer::{
-    HealthState, Index, Informer, InformerId, LazyObject, ListWatch, ObjectIdentity as _,
-    ObjectKey, Store, UndeclaredIndex, WatchErrorCause,
-};
+use windlass_informer::{HealthState, Index, Informer, InformerId, ListWatch, WatchErrorCause};
 
 use super::{
     error::ControllerBuildError,
-    watch::{DeclaredIndex, Opened, Watch, Watchable},
+    watch::{Indexes, Opened, Watch, Watchable},
 };
 use crate::{AddError, InformerController, Kind, controller::Shared};
 
+mod reads;
 mod shown;
 
 /// The informers of one kind of a [`Controller`](crate::Controller), with their stores read as one.
@@ -48,7 +45,7 @@ struct Contents<K: Watchable> {
     informers: RwLock<Vec<Informer<K>>>,
     /// The informers of other clusters, which do not show the writes of the calls.
     of_other_clusters: RwLock<HashSet<InformerId>>,
-    indexes: RwLock<Vec<Arc<dyn DeclaredIndex<K>>>>,
+    indexes: RwLock<Indexes<K>>,
     /// Whether a call saw that the kind is absent, since the last time all were reconciled.
     was_absent: AtomicBool,
     /// Set when the controller is built.
@@ -100,7 +97,9 @@ impl<K: Watchable> Informers<K> {
     where
         V: Clone + Eq + Hash + Send + Sync + 'static,
     {
-        self.shared.indexes.write().push(Arc::new(index.clone()));
+        let index = index.clone();
+        let add = move |informer: &Informer<K>| informer.add_index(&index);
+        self.shared.indexes.write().push(Arc::new(add));
     }
 
     /// Adds the informers of `watch` to `kind` of `controller`, and remembers both
@@ -133,28 +132,24 @@ impl<K: Watchable> Informers<K> {
         let is_of_another_cluster = watch.is_of_another_cluster;
         let (opened, indexes) = watch.open(&added.client)?;
         let informers = match opened {
-            Opened::Shared(informer) => {
-                let declared = self.shared.indexes.read();
-                for index in declared.iter().chain(&indexes) {
-                    index.add(&informer)?;
-                }
-                vec![informer]
-            }
+            Opened::Shared(informer) => vec![informer],
             Opened::Own(lists) => {
                 let build = |list: ListWatch<K>| {
                     let builder = Informer::builder(list);
-                    let builder = match added.resync {
-                        Some(period) => builder.resync(period),
-                        None => builder,
-                    };
-                    let declared = self.shared.indexes.read();
-                    let all = declared.iter().chain(&indexes);
-                    all.fold(builder, |builder, index| index.declare(builder))
-                        .build()
+                    match added.resync {
+                        Some(period) => builder.resync(period).build(),
+                        None => builder.build(),
+                    }
                 };
-                lists.into_iter().map(build).collect::<Vec<_>>()
+                lists.into_iter().map(build).collect()
             }
         };
+        for informer in &informers {
+            let declared = self.shared.indexes.read();
+            for add in declared.iter().chain(&indexes) {
+                add(informer)?;
+            }
+        }
         if informers.is_empty() {
             return Err(ControllerBuildError::NothingWatched {
                 kind: added.kind.name().to_owned(),
@@ -173,6 +168,8 @@ impl<K: Watchable> Informers<K> {
                 let mut all = self.shared.informers.write();
                 let at = all.iter().rposition(|it| it.id() == informer.id());
                 at.map(|at| all.remove(at));
+                drop(all);
+                self.remove(&AddedWatch(ids));
                 return Err(error.into());
             }
             ids.push(informer.id());
@@ -214,98 +211,6 @@ impl<K: Watchable> Informers<K> {
             }
         }
         !removed.is_empty()
-    }
-
-    /// Returns the object with this key.
-    #[must_use]
-    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.newest(key)?.get(key)
-    }
-
-    /// Returns the object with this key, without decoding it.
-    #[must_use]
-    pub fn get_lazy(&self, key: &ObjectKey) -> Option<LazyObject<K>> {
-        self.newest(key)?.get_lazy(key)
-    }
-
-    /// The store with the newest state of the object with this key.
-    fn newest(&self, key: &ObjectKey) -> Option<Store<K>> {
-        let informers = self.shared.informers.read();
-        if let [only] = &**informers {
-            return Some(only.store());
-        }
-        let versions = informers.iter().filter_map(|informer| {
-            let store = informer.store();
-            Some((version(&store.get_lazy(key)?), store))
-        });
-        Some(versions.max_by_key(|(version, _)| *version)?.1)
-    }
-
-    /// Returns all objects, in no particular order.
-    #[must_use]
-    pub fn list(&self) -> Vec<Arc<K>> {
-        let informers = self.shared.informers.read();
-        match &**informers {
-            [only] => only.store().list(),
-            all => {
-                let mut keys: Vec<_> = all.iter().flat_map(|it| it.store().keys()).collect();
-                keys.sort_unstable();
-                keys.dedup();
-                drop(informers);
-                keys.iter().filter_map(|key| self.get(key)).collect()
-            }
-        }
-    }
-
-    /// Returns the objects that `index` has under `value`.
-    ///
-    /// # Errors
-    ///
-    /// [`UndeclaredIndex`] if the [`Watch`] or a shared informer was not built with `index`.
-    pub fn by<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<Arc<K>>, UndeclaredIndex>
-    where
-        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
-        Q: Eq + Hash + ?Sized,
-    {
-        let keys = self.keys_by(index, value)?;
-        Ok(keys.iter().filter_map(|key| self.get(key)).collect())
-    }
-
-    /// Returns the keys of the objects that `index` has under `value`, without decoding them.
-    ///
-    /// # Errors
-    ///
-    /// [`UndeclaredIndex`] like [`by`](Self::by).
-    pub fn keys_by<V, Q>(
-        &self,
-        index: &Index<K, V>,
-        value: &Q,
-    ) -> Result<Vec<ObjectKey>, UndeclaredIndex>
-    where
-        V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,
-        Q: Eq + Hash + ?Sized,
-    {
-        let informers = self.shared.informers.read();
-        let mut keys = Vec::new();
-        for informer in &*informers {
-            keys.extend(informer.store().keys_by(index, value)?);
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        Ok(keys)
-    }
-
-    /// The number of objects; of an object that several informers show, the number of these.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        let informers = self.shared.informers.read();
-        informers.iter().map(|it| it.store().len()).sum()
-    }
-
-    /// Whether there is no object.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Whether all informers have listed their objects.
@@ -363,11 +268,6 @@ impl<K: Watchable> Informers<K> {
     pub fn informers(&self) -> Vec<Informer<K>> {
         self.shared.informers.read().clone()
     }
-}
-
-/// The version as a number, to compare two states of one object.
-fn version<K>(object: &LazyObject<K>) -> Option<u64> {
-    object.resource_version()?.parse().ok()
 }
 
 impl<K: Watchable> Clone for Informers<K> {

@@ -12,6 +12,8 @@ use crate::{EventRecorder, Fence};
 /// The shared parts of a controller: its client, its primary objects and its names.
 pub(super) struct Setup<K: Watchable> {
     pub(super) field_manager: String,
+    /// The field managers whose fields of the status are taken over.
+    pub(super) earlier_managers: Vec<String>,
     pub(super) primaries: Informers<K>,
     pub(super) target: Target,
     pub(super) fence: Arc<OnceLock<Fence>>,

@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 use windlass_informer::{LazyObject, ObjectIdentity as _, resource_name};
 
 use super::{Context, Mode, Watchable};
-use crate::{ChildError, Failure, own_writes::parse_version};
+use crate::{
+    ChildError, Failure,
+    children::{RememberedStatus, migrate},
+    own_writes::parse_version,
+};
 
 /// The type of the condition that an object has while its clean-up waits.
 const CONDITION: &str = "Paused";
@@ -39,9 +43,11 @@ impl<K: Watchable> Context<K> {
     {
         let status = serde_json::to_value(status)?;
         let newest = self.newest();
-        let known = serde_json::to_value(&*newest)?;
+        let known = status_of(&*newest)?;
+        let memory = self.call.setup.memories.of(&*newest);
+        let is_known = known == status
+            || matches!(&memory.lock().status, Some(last) if last.shows(&status, &known));
         // In a stale call the store can have the status before the last write.
-        let is_known = known.get("status").unwrap_or(&Value::Null) == &status;
         if is_known && !self.is_stale() {
             return Ok(false);
         }
@@ -69,7 +75,16 @@ impl<K: Watchable> Context<K> {
             sent = api.patch_status(name, &params, &body(None)).await;
         }
         match sent {
-            Ok(_) => Ok(true),
+            Ok(answer) => {
+                let answer = self.migrate_status(answer, &body(None)).await?;
+                let shown = answer.try_parse::<K>().ok();
+                let shown = shown.and_then(|it| status_of(&it).ok());
+                // Most answers show exactly what was written.
+                let differs = shown.filter(|shown| *shown != status);
+                memory.lock().status =
+                    differs.map(|shown| RememberedStatus::new(&status, &shown, None));
+                Ok(true)
+            }
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 // If the path is unknown, the API server names no object.
                 let missing = status.details.as_ref().map(|details| details.name.as_str());
@@ -85,6 +100,32 @@ impl<K: Watchable> Context<K> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Moves the fields of earlier managers in `answer`, the response to an apply of a status, to our
+    /// applies, and applies `body` again: that removes those that it does not have.
+    async fn migrate_status(
+        &self,
+        answer: DynamicObject,
+        body: &Patch<Value>,
+    ) -> Result<DynamicObject, Failure> {
+        let earlier = &self.call.setup.earlier_managers;
+        if earlier.is_empty() {
+            return Ok(answer);
+        }
+        let object = json!({ "metadata": answer.metadata });
+        let Some(entries) = migrate::moved(&object, self.field_manager(), earlier, "status") else {
+            return Ok(answer);
+        };
+        let metadata = &answer.metadata;
+        let moved = Patch::Merge(json!({ "metadata": {
+            "uid": metadata.uid, "resourceVersion": metadata.resource_version,
+            "managedFields": entries,
+        }}));
+        let (api, name) = (self.api(), self.key().name());
+        api.patch(name, &PatchParams::default(), &moved).await?;
+        let params = PatchParams::apply(self.field_manager()).force();
+        Ok(api.patch_status(name, &params, body).await?)
     }
 
     /// Sets the condition `Paused` of an object whose clean-up waits, or ends it when the clean-up
@@ -162,4 +203,13 @@ impl<K: Watchable> Context<K> {
             None => Api::all_with(self.client(), &types),
         }
     }
+}
+
+/// The status of an object, as its type serializes it.
+fn status_of<K: Serialize>(object: &K) -> Result<Value, serde_json::Error> {
+    let mut object = serde_json::to_value(object)?;
+    Ok(object
+        .get_mut("status")
+        .map(Value::take)
+        .unwrap_or_default())
 }

@@ -1,6 +1,6 @@
 //! `Watch`: which objects of a kind a controller lists and watches.
 
-use std::{fmt, hash::Hash, sync::Arc};
+use std::{fmt, hash::Hash, mem, sync::Arc};
 
 use kube::{
     Api, Client, Resource,
@@ -8,11 +8,10 @@ use kube::{
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 use serde::de::DeserializeOwned;
-use windlass_informer::{
-    Index, Informer, InformerBuilder, InvalidListWatch, LateIndex, ListWatch, Shard,
-};
+use windlass_informer::{Event, Index, Informer, InvalidListWatch, LateIndex, ListWatch, Shard};
 
 use super::ControllerBuildError;
+use crate::Predicate;
 
 /// Which objects of a kind a [`Controller`](crate::Controller) lists and watches: all, those of
 /// some namespaces, or those that a selector matches.
@@ -41,6 +40,7 @@ pub struct Watch<K: Watchable> {
     pub(super) types: K::DynamicType,
     sources: Sources<K>,
     indexes: Indexes<K>,
+    pub(super) predicate: Option<Box<dyn Predicate<K>>>,
     /// Whether settings were changed that a shared informer already has.
     changes_shared: bool,
     pub(super) is_of_another_cluster: bool,
@@ -50,7 +50,7 @@ pub struct Watch<K: Watchable> {
 type CreateLists<K> = dyn FnOnce(&Client) -> Result<Vec<ListWatch<K>>, InvalidListWatch> + Send;
 
 /// The indexes of a watch.
-pub(super) type Indexes<K> = Vec<Arc<dyn DeclaredIndex<K>>>;
+pub(super) type Indexes<K> = Vec<Arc<AddIndex<K>>>;
 
 /// Where the objects come from.
 enum Sources<K: Watchable> {
@@ -59,14 +59,8 @@ enum Sources<K: Watchable> {
     Shared(Informer<K>),
 }
 
-/// An index of any type of values.
-pub(super) trait DeclaredIndex<K: Watchable>: Send + Sync {
-    /// Declares it in the builder of an informer.
-    fn declare(&self, builder: InformerBuilder<K>) -> InformerBuilder<K>;
-
-    /// Declares it in an informer that exists and has not run.
-    fn add(&self, informer: &Informer<K>) -> Result<(), LateIndex>;
-}
+/// Declares an index of any type of values in an informer that has not run.
+pub(super) type AddIndex<K> = dyn Fn(&Informer<K>) -> Result<(), LateIndex> + Send + Sync;
 
 /// The informers of a watch that were created for this controller, or the shared one.
 pub(super) enum Opened<K: Watchable> {
@@ -97,22 +91,6 @@ impl<K> Watchable for K where
         + Sync
         + 'static
 {
-}
-
-// === impl DeclaredIndex ===
-
-impl<K, V> DeclaredIndex<K> for Index<K, V>
-where
-    K: Watchable,
-    V: Clone + Eq + Hash + Send + Sync + 'static,
-{
-    fn declare(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
-        builder.index(self)
-    }
-
-    fn add(&self, informer: &Informer<K>) -> Result<(), LateIndex> {
-        informer.add_index(self)
-    }
 }
 
 // === impl Watch ===
@@ -172,6 +150,7 @@ impl<K: Watchable> Watch<K> {
             types,
             sources: Sources::Listed(Box::new(lists)),
             indexes: Vec::new(),
+            predicate: None,
             changes_shared: false,
             is_of_another_cluster: false,
         }
@@ -200,28 +179,36 @@ impl<K: Watchable> Watch<K> {
         })
     }
 
-    /// A shared informer has its own selectors and settings: an error of `build`.
-    fn unchangeable(self) -> Self {
-        Self {
+    /// Changes each list and watch. A shared informer has its own selectors and settings: an error of
+    /// `build`.
+    fn change(
+        mut self,
+        change: impl Fn(ListWatch<K>) -> Result<ListWatch<K>, InvalidListWatch> + Send + 'static,
+    ) -> Self {
+        let (indexes, predicate) = (mem::take(&mut self.indexes), self.predicate.take());
+        let watch = self.map(change).unwrap_or_else(|shared| Self {
             changes_shared: true,
-            ..self
+            ..shared
+        });
+        Self {
+            indexes,
+            predicate,
+            ..watch
         }
     }
 
     /// Selects objects by labels, on the server: `app=web,tier in (front, back)`. An invalid
     /// selector is an error of [`build`](super::ControllerBuilder::build).
     pub fn labels(self, selector: impl Into<String>) -> Self {
-        let (selector, indexes) = (selector.into(), self.indexes.clone());
-        let watch = self.map(move |list| list.labels(selector.clone()));
-        watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
+        let selector = selector.into();
+        self.change(move |list| list.labels(selector.clone()))
     }
 
     /// Selects objects by fields, on the server: `metadata.name=web`. An invalid selector is an
     /// error of [`build`](super::ControllerBuilder::build).
     pub fn fields(self, selector: impl Into<String>) -> Self {
-        let (selector, indexes) = (selector.into(), self.indexes.clone());
-        let watch = self.map(move |list| list.fields(selector.clone()));
-        watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
+        let selector = selector.into();
+        self.change(move |list| list.fields(selector.clone()))
     }
 
     /// Selects the objects of `shard`, so that several replicas share the objects of a kind. Only for
@@ -235,9 +222,7 @@ impl<K: Watchable> Watch<K> {
     /// informer has settings of its own: for it this is an error of
     /// [`build`](super::ControllerBuilder::build).
     pub fn settings(self, change: impl Fn(ListWatch<K>) -> ListWatch<K> + Send + 'static) -> Self {
-        let indexes = self.indexes.clone();
-        let watch = self.map(move |list| Ok(change(list)));
-        watch.map_or_else(Self::unchangeable, |watch| Self { indexes, ..watch })
+        self.change(move |list| Ok(change(list)))
     }
 
     /// Says that the objects are those of another cluster than that of the client of the controller:
@@ -263,12 +248,37 @@ impl<K: Watchable> Watch<K> {
         }
     }
 
+    /// Sets which events of the objects cause calls, for example only those that change the readiness of
+    /// a Node, and not its heartbeats. The store and the handle show all objects. Each further filter
+    /// rejects more. For the primary kind it is the [`filter`](super::ControllerBuilder::filter) of the
+    /// controller.
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use windlass_controller::{GenerationChanged, Watch};
+    ///
+    /// // Without the events of their status.
+    /// let deployments = Watch::<Deployment>::all().filter(GenerationChanged);
+    /// # drop(deployments);
+    /// ```
+    pub fn filter(mut self, predicate: impl Predicate<K>) -> Self {
+        self.predicate = Some(match self.predicate {
+            Some(earlier) => {
+                Box::new(move |event: &Event<K>| earlier.passes(event) && predicate.passes(event))
+            }
+            None => Box::new(predicate),
+        });
+        self
+    }
+
     /// Declares `index`, for [`Informers::by`](super::Informers::by).
     pub fn index<V>(mut self, index: &Index<K, V>) -> Self
     where
         V: Clone + Eq + Hash + Send + Sync + 'static,
     {
-        self.indexes.push(Arc::new(index.clone()));
+        let index = index.clone();
+        self.indexes
+            .push(Arc::new(move |informer| informer.add_index(&index)));
         self
     }
 
@@ -293,7 +303,7 @@ impl<K: Watchable> Watch<K>
 where
     PartialObjectMeta<K>: Watchable<DynamicType = K::DynamicType>,
 {
-    /// Requests and keeps only the metadata of each object. Indexes are declared after this call,
+    /// Requests and keeps only the metadata of each object. Indexes and filters follow this call,
     /// and a shared informer cannot be changed: for it this is an error of
     /// [`build`](super::ControllerBuilder::build).
     pub fn metadata_only(self) -> Watch<PartialObjectMeta<K>> {
@@ -329,7 +339,13 @@ where
     K::DynamicType: Default,
 {
     fn from(list: ListWatch<K>) -> Self {
-        Self::listed(K::DynamicType::default(), move |_| Ok(vec![list]))
+        Self::from((list, K::DynamicType::default()))
+    }
+}
+
+impl<K: Watchable> From<(ListWatch<K>, K::DynamicType)> for Watch<K> {
+    fn from((list, types): (ListWatch<K>, K::DynamicType)) -> Self {
+        Self::listed(types, move |_| Ok(vec![list]))
     }
 }
 
@@ -338,10 +354,17 @@ where
     K::DynamicType: Default,
 {
     fn from(informer: Informer<K>) -> Self {
+        Self::from((informer, K::DynamicType::default()))
+    }
+}
+
+impl<K: Watchable> From<(Informer<K>, K::DynamicType)> for Watch<K> {
+    fn from((informer, types): (Informer<K>, K::DynamicType)) -> Self {
         Self {
-            types: K::DynamicType::default(),
+            types,
             sources: Sources::Shared(informer),
             indexes: Vec::new(),
+            predicate: None,
             changes_shared: false,
             is_of_another_cluster: false,
         }

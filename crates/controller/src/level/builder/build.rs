@@ -34,7 +34,7 @@ impl<K: Watchable> ControllerBuilder<K> {
     ///
     /// [`ControllerBuildError`] if the finalizer or a selector is invalid, if a shared informer has
     /// run before and lacks an index, if children are claimed and the controller has another handle for
-    /// their resource, or if an informer was added twice.
+    /// their resource, if children are watched in another cluster, or if an informer was added twice.
     #[expect(
         clippy::too_many_lines,
         reason = "the parts of a controller, each of which needs the parts before it"
@@ -44,7 +44,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         K: Serialize,
         R: ObjectReconciler<K>,
     {
-        Self::check_claims(&self.owned)?;
+        Self::check_owned(&self.owned)?;
         let finalizer = self.finalizer.map(FinalizerName::new).transpose()?;
         let types = self.primaries.types().clone();
         let api = Api::<K>::all_with(self.client.clone(), &types);
@@ -63,13 +63,19 @@ impl<K: Watchable> ControllerBuilder<K> {
         let own = Arc::new(OwnWriteTracker::new(self.own_write_timeout));
         own.watch(&self.primaries);
         controller.track(Arc::<OwnWriteTracker>::clone(&own));
+        let target = Target {
+            engine: controller.downgrade(),
+            kind: primary.id(),
+        };
         let wiring = Wiring {
             controller: &controller,
             primary: &primary,
             client: &self.client,
             own: &own,
+            target: &target,
             is_optional: self.missing_kind == MissingKind::Optional,
         };
+        // Calls that began without an optional kind are repeated with it.
         let mut optional = Vec::new();
         for add in self.secondaries {
             optional.extend(add(&wiring)?);
@@ -77,12 +83,9 @@ impl<K: Watchable> ControllerBuilder<K> {
         let fence = Arc::new(OnceLock::new());
         let (events, publisher) =
             EventRecorder::new(self.client.clone(), self.name.as_str(), host_name());
-        let target = Target {
-            engine: controller.downgrade(),
-            kind: primary.id(),
-        };
         let setup = Arc::new(Setup {
             field_manager: self.field_manager.unwrap_or_else(|| self.name.clone()),
+            earlier_managers: self.earlier_managers,
             primaries: self.primaries.clone(),
             target: target.clone(),
             fence: Arc::clone(&fence),
@@ -121,8 +124,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         let mut tasks: Vec<_> = triggers
             .filter_map(|trigger| trigger.task(target.clone()))
             .collect();
-        // Calls that began without an optional kind are repeated with it.
-        tasks.extend(optional.into_iter().map(|follow| follow(target.clone())));
+        tasks.extend(optional);
         Ok(Controller {
             engine: controller,
             primaries: self.primaries,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::Client;
-use windlass_informer::{ObjectKey, resource_name};
+use windlass_informer::{Event, ObjectKey, resource_name};
 
 use super::ControllerBuilder;
 use crate::{
@@ -21,17 +21,17 @@ use crate::{
 
 /// Adds the informers and the mapper of a secondary kind, once the engine exists. Returns what follows
 /// an optional kind.
-pub(super) type AddSecondary<K> =
-    Box<dyn FnOnce(&Wiring<'_, K>) -> Result<Option<Follow>, ControllerBuildError> + Send>;
-
-/// Reconciles all objects each time an optional kind appears.
-pub(super) type Follow = Box<dyn FnOnce(Target) -> BoxFuture<'static, ()> + Send>;
+pub(super) type AddSecondary<K> = Box<
+    dyn FnOnce(&Wiring<'_, K>) -> Result<Option<BoxFuture<'static, ()>>, ControllerBuildError>
+        + Send,
+>;
 
 /// A kind whose objects the primary objects own.
 pub(super) struct OwnedResource {
     /// As `plural.group`.
     name: String,
     is_claimed: bool,
+    is_of_another_cluster: bool,
 }
 
 /// The controller to which a secondary kind is added.
@@ -40,6 +40,7 @@ pub(super) struct Wiring<'a, K: Watchable> {
     pub(super) primary: &'a Kind<K>,
     pub(super) client: &'a Client,
     pub(super) own: &'a OwnWriteTracker,
+    pub(super) target: &'a Target,
     /// Whether calls begin without the kind.
     pub(super) is_optional: bool,
 }
@@ -105,9 +106,14 @@ impl<K: Watchable> ControllerBuilder<K> {
         owned.claimed(claims)
     }
 
-    /// Refuses a resource with claimed children that has another handle: each would release the children
-    /// of the other.
-    pub(super) fn check_claims(owned: &[OwnedResource]) -> Result<(), ControllerBuildError> {
+    /// Refuses children that the calls cannot write, and a resource with claimed children that has
+    /// another handle: each would release the children of the other.
+    pub(super) fn check_owned(owned: &[OwnedResource]) -> Result<(), ControllerBuildError> {
+        if let Some(elsewhere) = owned.iter().find(|it| it.is_of_another_cluster) {
+            return Err(ControllerBuildError::ChildrenOfAnotherCluster {
+                resource: elsewhere.name.clone(),
+            });
+        }
         let of = |name: &str| owned.iter().filter(|it| it.name == name).count();
         let mut claimed = owned.iter().filter(|it| it.is_claimed);
         match claimed.find(|it| of(&it.name) > 1) {
@@ -129,7 +135,11 @@ impl<K: Watchable> ControllerBuilder<K> {
         is_claimed: bool,
     ) -> Owned<K, C> {
         let name = resource_name::<C>(&children.types);
-        self.owned.push(OwnedResource { name, is_claimed });
+        self.owned.push(OwnedResource {
+            name,
+            is_claimed,
+            is_of_another_cluster: children.is_of_another_cluster,
+        });
         let index = Owned::<K, C>::index(&children.types);
         let informers = self.add_secondary(children, mapper);
         // Also in the informers that are added later.
@@ -189,9 +199,10 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// Adds a watch with a mapper to the primary kind.
     fn add_secondary<O: Watchable>(
         &mut self,
-        watch: Watch<O>,
+        mut watch: Watch<O>,
         mapper: impl Mapper<O>,
     ) -> Informers<O> {
+        let predicate = watch.predicate.take();
         let informers = Informers::new(watch.types.clone());
         let added = informers.clone();
         self.secondaries.push(Box::new(move |wiring| {
@@ -199,9 +210,15 @@ impl<K: Watchable> ControllerBuilder<K> {
             let kind = wiring.kind::<O>(&resource_name::<O>(added.types()))?;
             added.attach(controller, kind.clone(), wiring.client, None, watch)?;
             wiring.own.watch(&added);
-            controller.add_mapper(&kind, wiring.primary, mapper)?;
-            let follow: Follow = Box::new(|target| added.follow(move || target.wake_all()).boxed());
-            Ok(wiring.is_optional.then_some(follow))
+            if let Some(predicate) = predicate {
+                let passes = move |event: &Event<O>| predicate.passes(event);
+                controller.add_mapper(&kind, wiring.primary, mapper.filter(passes))?;
+            } else {
+                controller.add_mapper(&kind, wiring.primary, mapper)?;
+            }
+            let target = wiring.target.clone();
+            let follow = || added.follow(move || target.wake_all()).boxed();
+            Ok(wiring.is_optional.then(follow))
         }));
         informers
     }

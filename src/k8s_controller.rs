@@ -23,13 +23,11 @@ use kube::{
     Api, Client,
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
-use prometheus::core::Collector;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    AddError, ApplyCleanup, ApplyCleanupController, Fence, FinalizerRegistry,
-    InformerControllerBuilder, InformerDiagnostics, InformerHealth, Mapper, Outcome, RunError,
-    Runnable, RunningCall,
+    ApplyCleanup, ApplyCleanupController, Fence, InformerController, InformerControllerBuilder,
+    Mapper, Outcome, RunError, Runnable,
 };
 use windlass_informer::{ErrorChain, Informer, InvalidListWatch, ListWatch, Source, log};
 
@@ -329,23 +327,7 @@ where
         self.controller.set_fence(fence);
     }
 
-    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
-        self.controller.register_finalizers(registry)
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        self.controller.health()
-    }
-
-    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        self.controller.diagnostics()
-    }
-
-    fn running_calls(&self) -> Vec<RunningCall> {
-        self.controller.running_calls()
-    }
-
-    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.controller.prometheus_collectors()
+    fn informer_controller(&self) -> Option<InformerController> {
+        self.controller.informer_controller()
     }
 }

@@ -5,12 +5,10 @@ mod builder;
 use std::{fmt, sync::Arc};
 
 use kube::Client;
-use prometheus::core::Collector;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    AddError, Controller, Fence, FinalizerRegistry, InformerDiagnostics, InformerHealth, Informers,
-    RunError, Runnable, RunningCall, Watch, Watchable,
+    Controller, Fence, InformerController, Informers, RunError, Runnable, Watch, Watchable,
 };
 
 pub use self::builder::CompositeBuilder;
@@ -132,24 +130,8 @@ impl<P: Watchable> Runnable for CompositeController<P> {
         self.controller.set_fence(fence);
     }
 
-    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
-        self.controller.register_finalizers(registry)
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        self.controller.health()
-    }
-
-    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        Runnable::diagnostics(&self.controller)
-    }
-
-    fn running_calls(&self) -> Vec<RunningCall> {
-        Runnable::running_calls(&self.controller)
-    }
-
-    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.controller.prometheus_collectors()
+    fn informer_controller(&self) -> Option<InformerController> {
+        self.controller.informer_controller()
     }
 }
 

@@ -5,11 +5,14 @@ use std::{error::Error, future::Future};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{AddError, Fence, FinalizerRegistry, InformerDiagnostics, InformerHealth, RunningCall};
+use crate::{
+    AddError, Fence, FinalizerRegistry, InformerController, InformerDiagnostics, InformerHealth,
+    RunError, RunningCall,
+};
 
 /// A task of an operator, which runs until it is stopped.
 ///
-/// An operator runs [`InformerController`](crate::InformerController)s, and other implementations of this trait. In
+/// An operator runs [`InformerController`]s, and other implementations of this trait. In
 /// grafana-app-sdk it is called `Controller`, in controller-runtime `Runnable`.
 ///
 /// # Contract
@@ -65,6 +68,12 @@ pub trait Runnable: Send + Sync + 'static {
     /// client](Fence::client).
     fn set_fence(&self, _fence: &Fence) {}
 
+    /// The controller that it wraps, for the defaults of the methods below.
+    #[doc(hidden)]
+    fn informer_controller(&self) -> Option<InformerController> {
+        None
+    }
+
     /// Registers the finalizers of its handlers in `registry`, that of the operator, and later those
     /// of handlers that are added while it runs. Called once, before [`run`](Self::run). By default
     /// registers none.
@@ -75,13 +84,15 @@ pub trait Runnable: Send + Sync + 'static {
     ///
     /// [`AddError::FinalizerTaken`] if a handler of another controller has the same finalizer on
     /// objects that both receive.
-    fn register_finalizers(&self, _registry: &FinalizerRegistry) -> Result<(), AddError> {
-        Ok(())
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        let controller = self.informer_controller();
+        controller.map_or(Ok(()), |it| it.register_finalizers(registry))
     }
 
     /// The health of its informers, for the readiness of the operator. By default none.
     fn health(&self) -> Vec<InformerHealth> {
-        vec![]
+        let controller = self.informer_controller();
+        controller.map_or_else(Vec::new, |it| it.health())
     }
 
     /// What its informers have done so far, for the page `/debug/windlass` of the admin server. By
@@ -89,7 +100,8 @@ pub trait Runnable: Send + Sync + 'static {
     ///
     /// Called on another thread than the runtime's.
     fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        vec![]
+        let controller = self.informer_controller();
+        controller.map_or_else(Vec::new, |it| it.diagnostics())
     }
 
     /// The calls of its handlers that are in progress, the longest first, for the log and the health
@@ -97,11 +109,35 @@ pub trait Runnable: Send + Sync + 'static {
     ///
     /// Called on another thread than the runtime's. Must not block.
     fn running_calls(&self) -> Vec<RunningCall> {
-        vec![]
+        let controller = self.informer_controller();
+        controller.map_or_else(Vec::new, |it| it.running_calls())
     }
 
     /// The collectors for a Prometheus registry. By default none.
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        vec![]
+        let controller = self.informer_controller();
+        controller.map_or_else(Vec::new, |it| it.prometheus_collectors())
+    }
+}
+
+// === impl Runnable ===
+
+impl Runnable for InformerController {
+    type Error = RunError;
+
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
+        self.run(stop).await
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        self.set_fence(fence);
+    }
+
+    fn informer_controller(&self) -> Option<InformerController> {
+        Some(self.clone())
     }
 }

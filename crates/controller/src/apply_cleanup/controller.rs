@@ -10,7 +10,6 @@ use std::{
 
 use kube::{Client, Resource};
 use parking_lot::Mutex;
-use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Informer, Source, Store};
 
@@ -19,10 +18,9 @@ use super::{
     calls::{Calls, Inner, Outer},
 };
 use crate::{
-    AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerRegistry,
-    FinalizerTiming, Finalizers, InformerController, InformerControllerBuilder,
-    InformerDiagnostics, InformerHealth, Kind, Mapper, OnSelectorExit, OpinionatedReconciler,
-    Owners, RunError, Runnable, RunningCall,
+    AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerTiming, Finalizers,
+    InformerController, InformerControllerBuilder, Kind, Mapper, OnSelectorExit,
+    OpinionatedReconciler, Owners, RunError, Runnable,
 };
 
 /// Runs an [`ApplyCleanup`] over the objects of a source.
@@ -245,32 +243,9 @@ impl<C: ApplyCleanup> Runnable for ApplyCleanupController<C> {
         }
     }
 
-    /// Settings that cannot be built have no finalizers; the run reports them.
-    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
-        match self.controller() {
-            Ok(controller) => controller.register_finalizers(registry),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.health())
-    }
-
-    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.diagnostics())
-    }
-
-    fn running_calls(&self) -> Vec<RunningCall> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.running_calls())
-    }
-
-    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.controller()
-            .map_or_else(|_| Vec::new(), |it| it.prometheus_collectors())
+    /// Settings that cannot be built have none; the run reports them.
+    fn informer_controller(&self) -> Option<InformerController> {
+        self.controller().ok()
     }
 }
 

@@ -1,13 +1,9 @@
 //! `InformerController` as a task of an operator.
 
-use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
 use super::InformerController;
-use crate::{
-    AddError, Fence, FinalizerRegistry, InformerDiagnostics, InformerHealth, RunError, Runnable,
-    RunningCall,
-};
+use crate::{Fence, RunError, Runnable};
 
 // === impl Runnable ===
 
@@ -26,23 +22,7 @@ impl Runnable for InformerController {
         self.set_fence(fence);
     }
 
-    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
-        self.register_finalizers(registry)
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        self.health()
-    }
-
-    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        self.diagnostics()
-    }
-
-    fn running_calls(&self) -> Vec<RunningCall> {
-        self.running_calls()
-    }
-
-    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.prometheus_collectors()
+    fn informer_controller(&self) -> Option<InformerController> {
+        Some(self.clone())
     }
 }

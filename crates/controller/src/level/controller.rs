@@ -8,15 +8,11 @@ use std::{
 use futures::future::BoxFuture;
 use kube::Client;
 use parking_lot::Mutex;
-use prometheus::core::Collector;
 use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{ControllerBuilder, Informers, Trigger, Watch, Watchable, triggers::Target};
-use crate::{
-    AddError, EventPublisher, Fence, FinalizerRegistry, InformerController, InformerDiagnostics,
-    InformerHealth, RunError, Runnable, RunningCall,
-};
+use crate::{EventPublisher, Fence, InformerController, RunError, Runnable};
 
 /// Reconciles the objects of kind `K`, whenever one of them or something that affects it has
 /// changed.
@@ -174,24 +170,8 @@ impl<K: Watchable> Runnable for Controller<K> {
         self.engine.set_fence(fence);
     }
 
-    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
-        self.engine.register_finalizers(registry)
-    }
-
-    fn health(&self) -> Vec<InformerHealth> {
-        self.engine.health()
-    }
-
-    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
-        self.engine.diagnostics()
-    }
-
-    fn running_calls(&self) -> Vec<RunningCall> {
-        self.engine.running_calls()
-    }
-
-    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
-        self.engine.prometheus_collectors()
+    fn informer_controller(&self) -> Option<InformerController> {
+        Some(self.engine.clone())
     }
 }
 

@@ -4,6 +4,7 @@
 //! held during a call.
 
 use std::{
+    future::Future,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -51,39 +52,47 @@ pub(crate) async fn call(
     call: Call,
     limit: Option<Duration>,
 ) -> Result<Outcome, CallFailure> {
-    let mut called = AssertUnwindSafe(handler.code.call(call)).catch_unwind();
-    let ended = match limit {
-        None => called.await,
-        Some(limit) => {
-            let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
-                // Values on the stack of the handler may panic when they are dropped.
-                call_user_code("drop of a call that timed out", || drop(called));
-                return Err(HandlerError::TimedOut { limit }.into());
-            };
-            ended
-        }
-    };
-    match ended {
-        Ok(Ok(outcome)) => Ok(outcome),
-        Ok(Err(failure)) => {
+    guarded("drop of a call", handler.code.call(call), limit)
+        .await?
+        .map_err(|failure| {
             let (source, state, retry, is_conflict) = failure.into_parts();
             // A controller that catches panics and timeouts of user code passes them on.
             let error = match source.downcast::<HandlerError>() {
                 Ok(error) => *error,
                 Err(source) => HandlerError::Failed { source },
             };
-            Err(CallFailure {
+            CallFailure {
                 error,
                 state,
                 retry,
                 is_conflict,
-            })
-        }
-        Err(panic) => {
-            let message = panic_message(panic);
-            Err(HandlerError::Panicked { message }.into())
-        }
-    }
+            }
+        })
+}
+
+/// Polls a future of user code, for at most `limit`. Panics and timeouts become errors. `what` names
+/// the code in the log if it panics when it is dropped.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops `code`.
+pub(crate) async fn guarded<T>(
+    what: &'static str,
+    code: impl Future<Output = T> + Unpin,
+    limit: Option<Duration>,
+) -> Result<T, HandlerError> {
+    let mut caught = AssertUnwindSafe(code).catch_unwind();
+    let ended = match limit {
+        None => Ok((&mut caught).await),
+        Some(limit) => (tokio::time::timeout(limit, &mut caught).await)
+            .map_err(|_| HandlerError::TimedOut { limit }),
+    };
+    // Values on its stack may panic when they are dropped.
+    call_user_code(what, || drop(caught));
+    ended?.map_err(|panic| {
+        let message = panic_message(panic);
+        HandlerError::Panicked { message }
+    })
 }
 
 /// Returns what `handler` receives for `event`, into which a resync may have been coalesced: the

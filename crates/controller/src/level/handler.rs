@@ -1,11 +1,10 @@
 //! Calls an `ObjectReconciler` for the newest object, with its finalizer, pace and hooks.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
 use serde::Serialize;
-use tokio::time::{Instant, timeout};
-use windlass_informer::{log, panic_message};
+use tokio::time::Instant;
+use windlass_informer::log;
 
 use super::{
     Context, Mode, ObjectReconciler, Watchable,
@@ -19,6 +18,7 @@ use crate::{
     Action, Failure, FinalizerHook, FinalizerTiming, Finalizers, HandlerError,
     OpinionatedReconciler, Outcome, Reconciler, Request, Retry,
     finalizer::{FinalizerGoal, FinalizerPresence},
+    work::guarded,
 };
 
 /// The reconciler of the primary kind.
@@ -205,10 +205,10 @@ where
         // would copy it, which takes more than the stack of a thread in a debug build.
         let ended = if request.action() == Action::Deleted {
             let cleanup = Box::pin(self.reconciler.cleanup(context.clone()));
-            self.caught(cleanup).await
+            guarded("drop of a call", cleanup, self.limit).await
         } else {
             let reconcile = Box::pin(self.reconciler.reconcile(context.clone()));
-            self.caught(reconcile).await
+            guarded("drop of a call", reconcile, self.limit).await
         };
         let (failure, error) = match ended {
             Ok(Ok(outcome)) => {
@@ -244,21 +244,17 @@ where
         let decided = if is_conflict {
             Retry::Policy
         } else {
-            let decided = self
-                .caught(async { Ok::<_, Failure>(self.reconciler.failed(&context, &error).await) });
-            match decided.await {
-                Ok(Ok(retry)) => retry,
-                Ok(Err(_)) => Retry::Policy,
-                Err(panicked) => {
-                    log::error!(
-                        component = "Controller",
-                        object = %context.key(),
-                        error = %panicked,
-                        "the `failed` hook did not return, the retry policy decides"
-                    );
-                    Retry::Policy
-                }
-            }
+            let hook = Box::pin(async { self.reconciler.failed(&context, &error).await });
+            let decided = guarded("failed", hook, self.limit).await;
+            decided.unwrap_or_else(|panicked| {
+                log::error!(
+                    component = "Controller",
+                    object = %context.key(),
+                    error = %panicked,
+                    "the `failed` hook did not return, the retry policy decides"
+                );
+                Retry::Policy
+            })
         };
         let retry = match decided {
             Retry::Policy => failure.retry,
@@ -279,25 +275,6 @@ where
             failed.conflict()
         } else {
             failed
-        })
-    }
-
-    /// Runs user code within the time limit. Panics and timeouts become errors.
-    async fn caught<T, E>(
-        &self,
-        code: impl Future<Output = Result<T, E>> + Send,
-    ) -> Result<Result<T, E>, HandlerError> {
-        let code = AssertUnwindSafe(code).catch_unwind();
-        let ended = match self.limit {
-            None => code.await,
-            Some(limit) => match timeout(limit, code).await {
-                Ok(ended) => ended,
-                Err(_) => return Err(HandlerError::TimedOut { limit }),
-            },
-        };
-        ended.map_err(|panic| {
-            let message = panic_message(panic);
-            HandlerError::Panicked { message }
         })
     }
 

@@ -10,7 +10,10 @@ mod request;
 mod state;
 mod typed;
 
-pub(crate) use self::request::{Attempt, Call, of_kind, of_kind_uncached};
+pub(crate) use self::{
+    failure::Instructions,
+    request::{Attempt, Call, of_kind, of_kind_uncached},
+};
 pub use self::{
     failure::{Failure, Retry},
     outcome::Outcome,

@@ -16,11 +16,11 @@ use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, log, panic_me
 
 use crate::{
     Action, ErasedObject, Failure, FinalizerHook, HandlerError, Mapper, Outcome, Predicate,
-    Reconciler, State, Watcher,
+    Reconciler, Watcher,
     event::AnyEvent,
     finalizer::{FinalizerIdentity, is_called_for},
     handler::{ErasedHandler, ErasedMapper, Handler},
-    reconciler::{Call, Retry, of_kind, of_kind_uncached},
+    reconciler::{Call, Instructions, of_kind, of_kind_uncached},
     watcher::call_method,
 };
 
@@ -37,9 +37,7 @@ pub(crate) struct MapperAdapter<K, M>(M, PhantomData<fn(K)>);
 #[derive(Debug)]
 pub(crate) struct CallFailure {
     pub(crate) error: HandlerError,
-    pub(crate) state: Option<State>,
-    pub(crate) retry: Retry,
-    pub(crate) is_conflict: bool,
+    pub(crate) instructions: Instructions,
 }
 
 /// Calls `handler` with a time limit.
@@ -55,7 +53,7 @@ pub(crate) async fn call(
     guarded("drop of a call", handler.code.call(call), limit)
         .await?
         .map_err(|failure| {
-            let (source, state, retry, is_conflict) = failure.into_parts();
+            let (source, instructions) = failure.into_parts();
             // A controller that catches panics and timeouts of user code passes them on.
             let error = match source.downcast::<HandlerError>() {
                 Ok(error) => *error,
@@ -63,9 +61,7 @@ pub(crate) async fn call(
             };
             CallFailure {
                 error,
-                state,
-                retry,
-                is_conflict,
+                instructions,
             }
         })
 }
@@ -180,9 +176,7 @@ impl From<HandlerError> for CallFailure {
     fn from(error: HandlerError) -> Self {
         Self {
             error,
-            state: None,
-            retry: Retry::Policy,
-            is_conflict: false,
+            instructions: Instructions::default(),
         }
     }
 }

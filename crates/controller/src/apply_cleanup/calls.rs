@@ -13,7 +13,7 @@ use windlass_informer::Uid;
 use super::{ApplyCleanup, ApplyCleanupError};
 use crate::{
     Action, Failure, Fence, FenceClosed, FinalizerError, FinalizerHook, Outcome, Predicate,
-    Reconciler, Request,
+    Reconciler, Request, reconciler::Instructions,
 };
 
 /// What all calls share.
@@ -118,14 +118,12 @@ where
 {
     /// Decides what follows from `failure`.
     fn fail(&self, object: &Arc<C::Resource>, is_deleted: bool, failure: Failure) -> Failure {
-        let (source, state, ..) = failure.into_parts();
-        let failed = |source| {
-            let failure = Failure::new(source);
-            match state.clone() {
-                Some(state) => failure.state(state),
-                None => failure,
-            }
+        let (source, Instructions { state, .. }) = failure.into_parts();
+        let kept = Instructions {
+            state,
+            ..Instructions::default()
         };
+        let failed = |source| Failure::with(source, kept);
         if FenceClosed::find(&*source).is_some() {
             // The lease ended. The engine repeats the call under the next one.
             return failed(source);

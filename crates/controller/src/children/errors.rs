@@ -138,8 +138,8 @@ mod tests {
     /// The retry of a failure with these errors, and whether it is a conflict.
     fn retry(errors: Vec<ChildError>) -> (Retry, bool) {
         let errors = ChildErrors::new(errors).expect("an error");
-        let (_, _, retry, is_conflict) = errors.into_failure().into_parts();
-        (retry, is_conflict)
+        let (_, instructions) = errors.into_failure().into_parts();
+        (instructions.retry, instructions.is_conflict)
     }
 
     /// Rows: BO-38

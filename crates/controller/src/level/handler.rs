@@ -18,6 +18,7 @@ use crate::{
     Action, Failure, FinalizerHook, FinalizerTiming, Finalizers, HandlerError,
     OpinionatedReconciler, Outcome, Reconciler, Request, Retry,
     finalizer::{FinalizerGoal, FinalizerPresence},
+    reconciler::Instructions,
     work::guarded,
 };
 
@@ -216,18 +217,10 @@ where
                 return Ok(context.call.writes.outcome(outcome));
             }
             Ok(Err(failure)) => {
-                let (source, state, retry, is_conflict) = failure.into().into_parts();
-                let error = HandlerError::Failed { source };
-                (
-                    Parts {
-                        state,
-                        retry,
-                        is_conflict,
-                    },
-                    error,
-                )
+                let (source, instructions) = failure.into().into_parts();
+                (instructions, HandlerError::Failed { source })
             }
-            Err(error) => (Parts::default(), error),
+            Err(error) => (Instructions::default(), error),
         };
         if context.call.writer.has_refused() {
             // The annotation that pauses the object is the cause, and its removal wakes the lane.
@@ -267,15 +260,13 @@ where
             request.key(),
             is_repeated && request.action() != Action::Deleted,
         );
-        let mut failed = Failure::new(error).retry(retry);
-        if let Some(state) = failure.state {
-            failed = failed.state(state);
-        }
-        Err(if is_conflict {
-            failed.conflict()
-        } else {
-            failed
-        })
+        let state = failure.state;
+        let instructions = Instructions {
+            state,
+            retry,
+            is_conflict,
+        };
+        Err(Failure::with(error, instructions))
     }
 
     fn context(&self, request: &Request<K>) -> Context<K> {
@@ -302,12 +293,4 @@ where
             }),
         }
     }
-}
-
-/// The instructions of a failure.
-#[derive(Default)]
-struct Parts {
-    state: Option<crate::State>,
-    retry: Retry,
-    is_conflict: bool,
 }

@@ -49,9 +49,17 @@ use super::State;
 #[derive(Debug)]
 pub struct Failure {
     source: Box<dyn Error + Send + Sync>,
-    state: Option<State>,
-    retry: Retry,
-    is_conflict: bool,
+    instructions: Instructions,
+}
+
+/// What follows a failed call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Instructions {
+    /// For the next call of the request.
+    pub(crate) state: Option<State>,
+    pub(crate) retry: Retry,
+    /// Whether another writer was faster.
+    pub(crate) is_conflict: bool,
 }
 
 /// Whether and when a failed call is repeated.
@@ -72,69 +80,64 @@ pub enum Retry {
 impl Failure {
     /// Creates a failure from an error, a boxed error, or a message.
     pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self {
-            source: source.into(),
-            state: None,
-            retry: Retry::Policy,
-            is_conflict: false,
-        }
+        Self::with(source, Instructions::default())
     }
 
     /// Another writer was faster: the call used an outdated object. It is repeated soon, at the latest
     /// after the delay that the retry policy has for a first failure. It is logged at `INFO`, counted
     /// as `conflict`, and does not count as a failed attempt.
     #[must_use]
-    pub fn conflict(self) -> Self {
-        Self {
-            is_conflict: true,
-            ..self
-        }
+    pub fn conflict(mut self) -> Self {
+        self.instructions.is_conflict = true;
+        self
     }
 
     /// Sets the state for the next call of this request.
     #[must_use]
-    pub fn state(self, state: State) -> Self {
-        Self {
-            state: Some(state),
-            ..self
-        }
+    pub fn state(mut self, state: State) -> Self {
+        self.instructions.state = Some(state);
+        self
     }
 
     /// Sets the delay of the retry, for example from a server's `Retry-After`. It replaces the
     /// delay of the retry policy, which still decides whether there is a retry.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
-        Self {
-            retry: Retry::After(delay),
-            ..self
-        }
+        self.retry(Retry::After(delay))
     }
 
     /// Prevents retries, because they cannot succeed: the call becomes a dead letter at once. The
     /// next event of the object calls the handler again.
     #[must_use]
     pub fn permanent(self) -> Self {
-        Self {
-            retry: Retry::Never,
-            ..self
-        }
+        self.retry(Retry::Never)
     }
 
     /// Replaces the state by the result of `state`.
-    pub(crate) fn state_as(self, state: impl FnOnce(Option<State>) -> State) -> Self {
+    pub(crate) fn state_as(mut self, state: impl FnOnce(Option<State>) -> State) -> Self {
+        let before = self.instructions.state.take();
+        self.state(state(before))
+    }
+
+    /// Creates a failure with these instructions.
+    pub(crate) fn with(
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+        instructions: Instructions,
+    ) -> Self {
         Self {
-            state: Some(state(self.state)),
-            ..self
+            source: source.into(),
+            instructions,
         }
     }
 
-    pub(crate) fn into_parts(self) -> (Box<dyn Error + Send + Sync>, Option<State>, Retry, bool) {
-        (self.source, self.state, self.retry, self.is_conflict)
+    pub(crate) fn into_parts(self) -> (Box<dyn Error + Send + Sync>, Instructions) {
+        (self.source, self.instructions)
     }
 
     /// The failure with another instruction for the retry.
-    pub(crate) fn retry(self, retry: Retry) -> Self {
-        Self { retry, ..self }
+    pub(crate) fn retry(mut self, retry: Retry) -> Self {
+        self.instructions.retry = retry;
+        self
     }
 }
 

@@ -42,7 +42,7 @@ impl Turn<'_> {
         let call = RepeatableCall {
             event: invocation.event.clone(),
             attempt,
-            state: failed.state.or(state).map(Box::new),
+            state: failed.instructions.state.or(state).map(Box::new),
             failed: Some(Box::new(LastFailure {
                 error: Arc::new(failed.error),
                 object: None,
@@ -76,7 +76,7 @@ impl Turn<'_> {
     ) -> (Option<Duration>, u32, RetrySchedule) {
         let is_finalizer = failed.error.is_finalizer_failure();
         let kept = kept_due.map(|due| due - now);
-        let delay = if failed.is_conflict {
+        let delay = if failed.instructions.is_conflict {
             self.conflict_delay(invocation, failed)
         } else if is_finalizer {
             let delay = |random| {
@@ -87,7 +87,7 @@ impl Turn<'_> {
         } else {
             self.retry_delay(invocation, attempt, kept, failed)
         };
-        let is_counted = kept.is_none() && !failed.is_conflict && !is_finalizer;
+        let is_counted = kept.is_none() && !failed.instructions.is_conflict && !is_finalizer;
         let attempt = attempt.saturating_add(u32::from(is_counted));
         let backoff = backoff.after_failure(now, kept_due, (attempt, is_finalizer), delay);
         (delay, attempt, backoff)
@@ -142,7 +142,7 @@ impl Turn<'_> {
     ) -> Option<Duration> {
         let settings = &self.shared.settings;
         let policy = || fixed.or_else(|| self.policy(invocation, attempt, failed));
-        let retry_in = match failed.retry {
+        let retry_in = match failed.instructions.retry {
             Retry::Never => None,
             Retry::Policy => {
                 let asked = failed.error.retry_after().unwrap_or_default();

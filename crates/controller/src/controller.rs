@@ -55,7 +55,9 @@ pub use self::{
 };
 use self::{feed::InformerFeed, kind::KindHandle};
 pub(crate) use self::{
+    builder::numbered,
     level_triggered::{EventFilter, LevelAdapter, OwnEvents},
+    run::flatten,
     shared::Shared,
 };
 use crate::{

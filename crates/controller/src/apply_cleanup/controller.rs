@@ -2,10 +2,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
 };
 
 use kube::{Client, Resource};
@@ -20,7 +17,7 @@ use super::{
 use crate::{
     AddError, Coalescing, ExponentialBackoff, Fence, FinalizerName, FinalizerTiming, Finalizers,
     InformerController, InformerControllerBuilder, Kind, Mapper, OnSelectorExit,
-    OpinionatedReconciler, Owners, RunError, Runnable,
+    OpinionatedReconciler, Owners, RunError, Runnable, controller::numbered,
 };
 
 /// Runs an [`ApplyCleanup`] over the objects of a source.
@@ -78,12 +75,8 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
     /// selectors. The calls get `client`, which also writes the finalizers.
     pub fn new(client: Client, context: C, objects: impl Source<C::Resource>) -> Self {
         static UNNAMED: AtomicUsize = AtomicUsize::new(0);
-        let name = match UNNAMED.fetch_add(1, Ordering::Relaxed) {
-            0 => Self::DEFAULT_NAME.to_owned(),
-            others => format!("{}-{}", Self::DEFAULT_NAME, others.saturating_add(1)),
-        };
         Self {
-            name,
+            name: numbered(Self::DEFAULT_NAME, &UNNAMED),
             calls: Arc::new(Calls::new(client, context)),
             informer: Informer::new(objects),
             has_finalizer: true,

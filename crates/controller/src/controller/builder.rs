@@ -68,6 +68,14 @@ pub(crate) struct Settings {
     pub(crate) finalizer_registry: Option<FinalizerRegistry>,
 }
 
+/// The default name of a controller: `name`, from the second one of `unnamed` on with a number.
+pub(crate) fn numbered(name: &str, unnamed: &AtomicUsize) -> String {
+    match unnamed.fetch_add(1, Ordering::Relaxed) {
+        0 => name.to_owned(),
+        others => format!("{name}-{}", others.saturating_add(1)),
+    }
+}
+
 // === impl InformerControllerBuilder ===
 
 impl InformerControllerBuilder {
@@ -122,11 +130,7 @@ impl InformerControllerBuilder {
     pub fn build(mut self) -> Result<InformerController, BuildError> {
         static UNNAMED: AtomicUsize = AtomicUsize::new(0);
         if self.settings.name.is_empty() {
-            let name = Self::DEFAULT_NAME;
-            self.settings.name = match UNNAMED.fetch_add(1, Ordering::Relaxed) {
-                0 => name.to_owned(),
-                others => format!("{name}-{}", others.saturating_add(1)),
-            };
+            self.settings.name = numbered(Self::DEFAULT_NAME, &UNNAMED);
         }
         let shared = Arc::new(Shared::new(self.settings)?);
         Ok(InformerController { shared })

@@ -359,7 +359,8 @@ async fn report_long_calls(shared: Arc<Shared>, stop: CancellationToken) -> Ende
     stop.run_until_cancelled(report).await.unwrap_or(Ok(()))
 }
 
-fn flatten(ended: Result<Ended, JoinError>) -> Ended {
+/// The result of a task. A panic is an error, and an abort is none.
+pub(crate) fn flatten(ended: Result<Ended, JoinError>) -> Ended {
     match ended {
         Ok(ended) => ended,
         Err(error) if error.is_panic() => Err(RunError::Broken {

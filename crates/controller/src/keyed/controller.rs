@@ -3,10 +3,7 @@
 use std::{
     fmt,
     num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
 };
 
 use prometheus::core::Collector;
@@ -22,7 +19,7 @@ use super::{
 use crate::{
     AddError, Coalescing, DeleteRetry, ExponentialBackoff, Fence, FinalizerRegistry,
     InformerController, InformerControllerBuilder, InformerDiagnostics, InformerHealth, OnStop,
-    RetryPolicy as _, RunError, Runnable, RunningCall, erased_runnable::ErasedRunnable,
+    RetryPolicy as _, RunError, Runnable, RunningCall, controller::numbered, erased_runnable::ErasedRunnable,
 };
 
 mod current;
@@ -107,12 +104,8 @@ impl<R: KeyedResource> ResourceController<R> {
     /// Creates a controller of `resource`.
     pub fn new(resource: R) -> Self {
         static UNNAMED: AtomicUsize = AtomicUsize::new(0);
-        let name = match UNNAMED.fetch_add(1, Ordering::Relaxed) {
-            0 => Self::DEFAULT_NAME.to_owned(),
-            others => format!("{}-{}", Self::DEFAULT_NAME, others.saturating_add(1)),
-        };
         Self {
-            name: name.into(),
+            name: numbered(Self::DEFAULT_NAME, &UNNAMED).into(),
             resource: Arc::new(resource),
             nested: Vec::new(),
             configure: Arc::new(|builder| builder),

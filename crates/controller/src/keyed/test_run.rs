@@ -2,10 +2,9 @@
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::panic_message;
 
 use super::{KeyedResource, ResourceController};
-use crate::RunError;
+use crate::{RunError, controller::flatten};
 
 /// A controller that runs in the background. [`stop`](Self::stop) it; dropping it aborts the run.
 #[derive(Debug)]
@@ -58,12 +57,6 @@ impl TestRun {
     /// The error of [`ResourceController::run`].
     pub async fn stop(mut self) -> Result<(), RunError> {
         self.stop.cancel();
-        match self.run.join_next().await {
-            Some(Ok(ended)) => ended,
-            Some(Err(error)) if error.is_panic() => Err(RunError::Broken {
-                message: panic_message(error.into_panic()),
-            }),
-            _ => Ok(()),
-        }
+        self.run.join_next().await.map_or(Ok(()), flatten)
     }
 }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 
-use crate::{DecodeError, ObjectIdentity, ObjectKey, Stored};
+use crate::{DecodeError, ObjectIdentity, ObjectKey, Stored, key::identity_of};
 
 /// A decoded `K`, and a hash of the JSON from which it was decoded.
 pub(crate) struct DecodedObject<K> {
@@ -17,27 +17,7 @@ pub(crate) struct DecodedObject<K> {
 
 // === impl DecodedObject ===
 
-impl<K: Resource + Send + Sync + 'static> ObjectIdentity for DecodedObject<K> {
-    fn namespace(&self) -> Option<&str> {
-        self.object.namespace()
-    }
-
-    fn name(&self) -> &str {
-        self.object.name()
-    }
-
-    fn uid(&self) -> Option<&str> {
-        self.object.uid()
-    }
-
-    fn resource_version(&self) -> Option<&str> {
-        self.object.resource_version()
-    }
-
-    fn key(&self) -> ObjectKey {
-        self.object.key()
-    }
-}
+identity_of!([K: Resource + Send + Sync + 'static] DecodedObject<K>, object);
 
 impl<K: Resource + Send + Sync + 'static> Stored for DecodedObject<K> {
     type Object = K;

@@ -80,6 +80,34 @@ pub trait ObjectIdentity {
     }
 }
 
+/// Implements [`ObjectIdentity`] for a type as the identity of one of its fields.
+macro_rules! identity_of {
+    ([$($generics:tt)*] $type:ty, $field:ident) => {
+        impl<$($generics)*> ObjectIdentity for $type {
+            fn namespace(&self) -> Option<&str> {
+                self.$field.namespace()
+            }
+
+            fn name(&self) -> &str {
+                self.$field.name()
+            }
+
+            fn uid(&self) -> Option<&str> {
+                self.$field.uid()
+            }
+
+            fn resource_version(&self) -> Option<&str> {
+                self.$field.resource_version()
+            }
+
+            fn key(&self) -> ObjectKey {
+                self.$field.key()
+            }
+        }
+    };
+}
+pub(crate) use identity_of;
+
 // === impl ObjectKey ===
 
 impl ObjectKey {

@@ -5,7 +5,8 @@ use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 use kube::api::ObjectMeta;
 
 use crate::{
-    DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored, json_form::JsonForm, log,
+    DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored, json_form::JsonForm,
+    key::identity_of, log,
 };
 
 /// A `K` in the form in which the store keeps it: decoded, or as JSON that is decoded at the first
@@ -153,27 +154,7 @@ impl<K: Stored> From<Arc<K>> for LazyObject<K> {
     }
 }
 
-impl<K: ?Sized> ObjectIdentity for LazyObject<K> {
-    fn namespace(&self) -> Option<&str> {
-        self.object.namespace()
-    }
-
-    fn name(&self) -> &str {
-        self.object.name()
-    }
-
-    fn uid(&self) -> Option<&str> {
-        self.object.uid()
-    }
-
-    fn resource_version(&self) -> Option<&str> {
-        self.object.resource_version()
-    }
-
-    fn key(&self) -> ObjectKey {
-        self.object.key()
-    }
-}
+identity_of!([K: ?Sized] LazyObject<K>, object);
 
 impl<K: ?Sized> Clone for LazyObject<K> {
     fn clone(&self) -> Self {

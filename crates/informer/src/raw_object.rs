@@ -14,9 +14,10 @@ use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    DecodeError, Decoder, ObjectIdentity, Stored,
+    DecodeError, Decoder, ObjectIdentity, ObjectKey, Stored,
     decode::TrimmedJson,
     json_form::{DecodedSlot, JsonForm},
+    key::identity_of,
 };
 
 /// A `K` that is kept as JSON, without the trimmed fields, and decoded by [`get`](Self::get).
@@ -121,23 +122,7 @@ impl<K: Resource + DeserializeOwned> RawObject<K> {
     }
 }
 
-impl<K> ObjectIdentity for RawObject<K> {
-    fn namespace(&self) -> Option<&str> {
-        self.trimmed.namespace()
-    }
-
-    fn name(&self) -> &str {
-        self.trimmed.name()
-    }
-
-    fn uid(&self) -> Option<&str> {
-        self.trimmed.uid()
-    }
-
-    fn resource_version(&self) -> Option<&str> {
-        self.trimmed.resource_version()
-    }
-}
+identity_of!([K] RawObject<K>, trimmed);
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for RawObject<K> {
     type Object = K;

@@ -5,13 +5,21 @@ use std::collections::BTreeMap;
 use serde_json::{Value, value::RawValue};
 use windlass_informer::{ErasedObject, IGNORED_METADATA};
 
+/// Whether the generation differs, or the content for kinds without a generation.
+pub(crate) fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
+    match (old.generation(), new.generation()) {
+        (Some(old), Some(new)) => old != new,
+        _ => differs(old, new),
+    }
+}
+
 /// Whether `old` and `new` differ in more than the status, the finalizers, and the fields that
 /// change with each write.
 ///
 /// Objects that are kept as JSON are compared field by field, and decoded objects of a `ListWatch` by
 /// their hashes. Of other decoded objects only the metadata are visible here: a write that changed the
 /// finalizers counts as no change of content, and any other write as a change.
-pub(crate) fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
+fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     if let Some((old, new)) = old.json().zip(new.json()) {
         return json_differs(old, new).unwrap_or(true);
     }

@@ -53,13 +53,13 @@ pub use self::{
     queued::Coalescing,
     registration::Registration,
 };
-use self::{feed::InformerFeed, kind::KindHandle};
 pub(crate) use self::{
     builder::numbered,
     level_triggered::{EventFilter, LevelAdapter, OwnEvents},
     run::flatten,
     shared::Shared,
 };
+use self::{feed::InformerFeed, kind::KindHandle};
 use crate::{
     AddError, Fence, FinalizerRegistry, HandlerId, Mapper, Reconciler, Role, RunError, Watcher,
     handler::ErasedHandler,

@@ -43,6 +43,7 @@ use super::{
 };
 use crate::{
     Action, NewEvent, PendingCall, RetryObject,
+    content::has_changed,
     event::AnyEvent,
     schedule::{Moment, Pending, Reason, Work},
     work::call_user_code,
@@ -296,12 +297,4 @@ fn hasten(pending: &mut Pending<RepeatableCall>) {
 fn is_newly_marked(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     let is_terminating = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
     is_terminating(new) && !is_terminating(old)
-}
-
-/// Whether the generation differs, or the content for kinds without a generation.
-fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
-    match (old.generation(), new.generation()) {
-        (Some(old), Some(new)) => old != new,
-        _ => crate::content::differs(old, new),
-    }
 }

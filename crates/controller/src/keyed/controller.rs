@@ -19,7 +19,8 @@ use super::{
 use crate::{
     AddError, Coalescing, DeleteRetry, ExponentialBackoff, Fence, FinalizerRegistry,
     InformerController, InformerControllerBuilder, InformerDiagnostics, InformerHealth, OnStop,
-    RetryPolicy as _, RunError, Runnable, RunningCall, controller::numbered, erased_runnable::ErasedRunnable,
+    RetryPolicy as _, RunError, Runnable, RunningCall, controller::numbered,
+    erased_runnable::ErasedRunnable,
 };
 
 mod current;

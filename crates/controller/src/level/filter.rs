@@ -81,14 +81,9 @@ impl<K: Watchable> Filter<K> {
         (new, new_metadata): (&dyn ErasedObject, &ObjectMeta),
     ) -> bool {
         let Some(predicate) = &self.predicate else {
-            return match (old.generation(), new.generation()) {
-                (Some(before), Some(after)) => {
-                    before != after
-                        || old_metadata.labels != new_metadata.labels
-                        || old_metadata.annotations != new_metadata.annotations
-                }
-                _ => content::differs(old, new),
-            };
+            return content::has_changed(old, new)
+                || old_metadata.labels != new_metadata.labels
+                || old_metadata.annotations != new_metadata.annotations;
         };
         // An object that does not decode is passed, so that the error is reported.
         typed(event).is_none_or(|event| predicate.passes(&event))

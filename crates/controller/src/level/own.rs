@@ -259,16 +259,13 @@ impl OwnEvents for OwnWriteTracker {
         };
         let old = &**old.as_erased();
         let is_marked = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
-        let is_new_generation = match (old.generation(), new.generation()) {
-            (Some(before), Some(after)) => before != after,
-            _ => content::differs(old, &**new),
-        };
         let mark = EventMark {
             resource: Arc::from(resource),
             uid: new.uid().map(Arc::from),
             version: new.resource_version().and_then(parse_version),
             is_from_watch: !is_from_list,
-            is_new_generation: is_new_generation || is_marked(&**new) != is_marked(old),
+            is_new_generation: content::has_changed(old, &**new)
+                || is_marked(&**new) != is_marked(old),
             reason: Reasons::CHANGED,
         };
         self.decide(&new.key(), mark) != EventDecision::Wake

@@ -72,11 +72,7 @@ pub trait ObjectIdentity {
 
     /// The namespace and the name.
     fn key(&self) -> ObjectKey {
-        let key = ObjectKey::new(self.name());
-        match self.namespace() {
-            Some(namespace) => key.within(namespace),
-            None => key,
-        }
+        ObjectKey::in_namespace(self.name(), self.namespace())
     }
 }
 
@@ -115,6 +111,15 @@ impl ObjectKey {
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: None,
+            name: name.into(),
+        }
+    }
+
+    /// Creates a key with `namespace`, or without one.
+    #[doc(hidden)]
+    pub fn in_namespace(name: impl Into<Arc<str>>, namespace: Option<impl Into<Arc<str>>>) -> Self {
+        Self {
+            namespace: namespace.map(Into::into),
             name: name.into(),
         }
     }

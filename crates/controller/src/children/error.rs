@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass_informer::ObjectKey;
 
 use super::InvalidSelector;
+use crate::error::demanded_delay;
 
 /// Why a desired child is invalid. Nothing is written then.
 #[derive(Debug, thiserror::Error)]
@@ -328,10 +329,6 @@ impl ChildError {
         if let Self::Contended { wait, .. } = self {
             return Some(*wait);
         }
-        let kube::Error::Api(status) = self.request()? else {
-            return None;
-        };
-        let seconds = status.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+        demanded_delay(self.request()?)
     }
 }

@@ -317,11 +317,8 @@ pub(super) fn is_kept(metadata: &ObjectMeta) -> bool {
 
 /// The key in `metadata`.
 pub(super) fn key_of(metadata: &ObjectMeta) -> ObjectKey {
-    let key = ObjectKey::new(metadata.name.as_deref().unwrap_or_default());
-    match metadata.namespace.as_deref() {
-        Some(namespace) => key.within(namespace),
-        None => key,
-    }
+    let name = metadata.name.as_deref().unwrap_or_default();
+    ObjectKey::in_namespace(name, metadata.namespace.as_deref())
 }
 
 /// `Kind.group/namespace/name`. No part of it can contain a slash or a space.

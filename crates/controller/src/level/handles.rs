@@ -104,12 +104,7 @@ impl<K: Watchable, C: Watchable> Owned<K, C> {
     /// The child of the object of `cx` called `name`, in the namespace of the object.
     #[must_use]
     pub fn get(&self, cx: &Context<K>, name: &str) -> Option<Arc<C>> {
-        let key = ObjectKey::new(name);
-        let key = match cx.key().namespace() {
-            Some(namespace) => key.within(namespace),
-            None => key,
-        };
-        self.child(cx, &key)
+        self.child(cx, &ObjectKey::in_namespace(name, cx.key().namespace()))
     }
 
     /// The child of the object of `cx` with this key.

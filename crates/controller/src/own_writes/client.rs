@@ -206,10 +206,7 @@ impl Target {
     }
 
     fn key(&self, name: &str) -> ObjectKey {
-        match &self.namespace {
-            Some(namespace) => ObjectKey::new(name).within(namespace.as_str()),
-            None => ObjectKey::new(name),
-        }
+        ObjectKey::in_namespace(name, self.namespace.as_deref())
     }
 }
 

@@ -100,11 +100,7 @@ pub(crate) type ShownByAll<'a> = dyn Fn(&str, &ObjectKey, &dyn Fn(&Shown) -> boo
 impl Scope {
     /// The key of an object in it, with an empty name.
     pub(super) fn key(&self) -> ObjectKey {
-        let key = ObjectKey::new("");
-        match &self.namespace {
-            Some(namespace) => key.within(Arc::clone(namespace)),
-            None => key,
-        }
+        ObjectKey::in_namespace("", self.namespace.clone())
     }
 }
 

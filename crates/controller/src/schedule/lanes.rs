@@ -92,13 +92,10 @@ impl<E, P> Lanes<E, P> {
     /// The key of a lane.
     pub(super) fn key(&self, id: LaneId) -> LaneKey {
         let lane = &self.slab[id.index()];
-        let object = ObjectKey::new(Arc::clone(&lane.name));
+        let namespace = self.groups[lane.group.index()].key.namespace.clone();
         LaneKey {
             kind: lane.kind,
-            object: match &self.groups[lane.group.index()].key.namespace {
-                Some(namespace) => object.within(Arc::clone(namespace)),
-                None => object,
-            },
+            object: ObjectKey::in_namespace(Arc::clone(&lane.name), namespace),
         }
     }
 

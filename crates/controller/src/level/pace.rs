@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 
-use super::{Reasons, debounce::Debounce, rate::Rate};
+use super::{Reasons, debounce::Debounce};
+use crate::gcra::Rate;
 
 /// Decides whether a call begins now. Objects that wait for nothing need no memory.
 #[derive(Debug, Default)]
@@ -73,8 +74,8 @@ impl Paces {
             }
         }
         if let Some(rate) = self.rate {
-            match rate.admit(pace.arrival, now) {
-                Ok(arrival) => pace.arrival = arrival,
+            match rate.admit(pace.arrival.saturating_sub(now)) {
+                Ok(ahead) => pace.arrival = now.saturating_add(ahead),
                 Err(wait) => return Some(wait),
             }
         }

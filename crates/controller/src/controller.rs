@@ -41,7 +41,6 @@ mod shared;
 mod inspect;
 mod level_triggered;
 mod removal;
-mod runnable;
 
 #[cfg(test)]
 mod model;

@@ -32,7 +32,6 @@ mod setup;
 // When a call begins.
 mod debounce;
 mod pace;
-mod rate;
 
 pub use self::{
     builder::ControllerBuilder,

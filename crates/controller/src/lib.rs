@@ -63,6 +63,7 @@ mod work;
 
 // 9. Retries.
 mod call_observer;
+mod gcra;
 mod report;
 mod retry;
 

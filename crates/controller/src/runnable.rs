@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AddError, Fence, FinalizerRegistry, InformerController, InformerDiagnostics, InformerHealth,
-    RunningCall,
+    RunError, RunningCall,
 };
 
 /// A task of an operator, which runs until it is stopped.
 ///
-/// An operator runs [`InformerController`](crate::InformerController)s, and other implementations of this trait. In
+/// An operator runs [`InformerController`]s, and other implementations of this trait. In
 /// grafana-app-sdk it is called `Controller`, in controller-runtime `Runnable`.
 ///
 /// # Contract
@@ -117,5 +117,27 @@ pub trait Runnable: Send + Sync + 'static {
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         let controller = self.informer_controller();
         controller.map_or_else(Vec::new, |it| it.prometheus_collectors())
+    }
+}
+
+// === impl Runnable ===
+
+impl Runnable for InformerController {
+    type Error = RunError;
+
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
+        self.run(stop).await
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        self.set_fence(fence);
+    }
+
+    fn informer_controller(&self) -> Option<InformerController> {
+        Some(self.clone())
     }
 }

@@ -10,10 +10,10 @@ use kube::Client;
 use windlass_informer::resource_name;
 
 use self::kinds::{AddSecondary, OwnedResource};
-use super::{Informers, MissingKind, Trigger, Watch, Watchable, debounce::Debounce, rate::Rate};
+use super::{Informers, MissingKind, Trigger, Watch, Watchable, debounce::Debounce};
 use crate::{
     CallReport, ErrorReport, InformerController, InformerControllerBuilder, OnSelectorExit,
-    Predicate, RetryPolicy,
+    Predicate, RetryPolicy, gcra::Rate,
 };
 
 mod build;

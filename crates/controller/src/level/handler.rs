@@ -250,7 +250,7 @@ where
         let decided = if is_conflict {
             Retry::Policy
         } else {
-            let hook = Box::pin(self.reconciler.failed(&context, &error));
+            let hook = Box::pin(async { self.reconciler.failed(&context, &error).await });
             let decided = guarded("failed", hook, self.limit).await;
             decided.unwrap_or_else(|panicked| {
                 log::error!(

@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_informer::ObjectKey;
 
-use super::{Reasons, debounce::Debounce, rate::Rate};
+use super::{Reasons, debounce::Debounce};
+use crate::gcra::Rate;
 
 /// Decides whether a call begins now. Objects that wait for nothing need no memory.
 #[derive(Debug, Default)]
@@ -46,10 +47,10 @@ impl Paces {
     pub(super) fn begin(&self, key: &ObjectKey, now: Instant) {
         self.change(key, now, |pace, now| {
             pace.waiting = None;
-            let admitted = self
-                .rate
-                .and_then(|rate| rate.admit(pace.arrival, now).ok());
-            pace.arrival = admitted.unwrap_or(pace.arrival);
+            let ahead = pace.arrival.saturating_sub(now);
+            if let Some(Ok(ahead)) = self.rate.map(|rate| rate.admit(ahead)) {
+                pace.arrival = now.saturating_add(ahead);
+            }
             None
         });
     }
@@ -93,7 +94,8 @@ impl Paces {
                 return Some(wait);
             }
         }
-        self.rate?.admit(pace.arrival, now).err()
+        let ahead = pace.arrival.saturating_sub(now);
+        self.rate?.admit(ahead).err()
     }
 
     /// Forgets an object that was deleted.

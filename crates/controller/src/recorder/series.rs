@@ -6,6 +6,7 @@ use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use tokio::time::Instant;
 
 use super::{ObjectEvent, cut};
+use crate::gcra::Rate;
 
 /// What events of one series have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +22,8 @@ pub(super) struct SeriesKey {
 #[derive(Debug)]
 pub(super) struct SeriesTable {
     series: HashMap<String, Series>,
-    objects: HashMap<String, ObjectLimit>,
+    /// The theoretical arrival times of the limits of objects.
+    objects: HashMap<String, Instant>,
 }
 
 /// One Event that is to be created or updated.
@@ -47,19 +49,14 @@ struct Series {
     seen: Instant,
 }
 
-/// How many more events of an object are sent.
-#[derive(Debug)]
-struct ObjectLimit {
-    left: u32,
-    /// The time from which the next events are earned.
-    since: Instant,
-}
-
 /// The number of events of an object that are sent at once.
 const BURST: u32 = 25;
 
 /// The time in which an object earns one more event.
 const EARNED: Duration = Duration::from_secs(300);
+
+/// The limit of the events of an object.
+const LIMIT: Rate = Rate::with_burst(EARNED, BURST);
 
 /// A series that has not repeated for this time is forgotten. Its Event is updated again if it
 /// repeats later, because it has the same name.
@@ -146,11 +143,10 @@ impl SeriesTable {
         publication.count = publication.count.saturating_add(1);
         publication.last = time;
         let publication = publication.clone();
-        let limit = self.objects.entry(object).or_insert(ObjectLimit {
-            left: BURST,
-            since: now,
-        });
-        limit.take(now).then_some(publication)
+        let arrival = self.objects.entry(object).or_insert(now);
+        let ahead = LIMIT.admit(arrival.saturating_duration_since(now)).ok()?;
+        *arrival = now + ahead;
+        Some(publication)
     }
 
     /// Notes that the Event of `publication` had `earlier` events before this process.
@@ -184,8 +180,7 @@ impl SeriesTable {
             }
         }
         if self.objects.len() >= MAX_SERIES {
-            let is_full = |limit: &mut ObjectLimit| limit.is_full(now);
-            self.objects.retain(|_, limit| !is_full(limit));
+            self.objects.retain(|_, arrival| *arrival > now);
         }
         // Each event looks at the whole table only when it is large.
         if self.series.len() >= MAX_SERIES / 2 {
@@ -193,33 +188,6 @@ impl SeriesTable {
             self.series
                 .retain(|_, series| since(series.seen) < FORGOTTEN);
         }
-    }
-}
-
-// === impl ObjectLimit ===
-
-impl ObjectLimit {
-    fn earn(&mut self, now: Instant) {
-        while self.left < BURST && now.saturating_duration_since(self.since) >= EARNED {
-            self.left += 1;
-            self.since += EARNED;
-        }
-    }
-
-    fn is_full(&mut self, now: Instant) -> bool {
-        self.earn(now);
-        self.left >= BURST
-    }
-
-    /// Takes one event, if there is one.
-    fn take(&mut self, now: Instant) -> bool {
-        self.earn(now);
-        if self.left >= BURST {
-            self.since = now;
-        }
-        let has_one = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        has_one
     }
 }
 

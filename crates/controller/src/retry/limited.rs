@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::RetryPolicy;
-use crate::ErrorReport;
+use crate::{ErrorReport, gcra::Rate};
 
 /// A retry policy that limits the rate of all retries of its controller, over all objects.
 ///
@@ -30,10 +30,7 @@ pub struct RateLimited<P> {
 /// A token bucket, as the time at which it is full again.
 #[derive(Debug)]
 struct Bucket {
-    /// The time in which one token arrives.
-    interval: Duration,
-    /// The time in which all tokens but one arrive.
-    tolerance: Duration,
+    rate: Rate,
     /// `None` if it was never used.
     full_at: Mutex<Option<Instant>>,
 }
@@ -67,8 +64,7 @@ impl Bucket {
     fn new(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         let interval = Duration::from_secs(1) / per_second.get();
         Self {
-            interval,
-            tolerance: interval.saturating_mul(burst.get() - 1),
+            rate: Rate::with_burst(interval, burst.get()),
             full_at: Mutex::new(None),
         }
     }
@@ -78,8 +74,8 @@ impl Bucket {
         let mut full_at = self.full_at.lock();
         let at = full_at.map_or(now, |at| at.max(now));
         // Beyond the range of the clock, all further tokens arrive at its end.
-        *full_at = Some(at.checked_add(self.interval).unwrap_or(at));
-        at.duration_since(now).saturating_sub(self.tolerance)
+        *full_at = Some(at.checked_add(self.rate.interval).unwrap_or(at));
+        self.rate.wait(at.duration_since(now))
     }
 }
 

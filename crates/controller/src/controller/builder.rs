@@ -239,6 +239,9 @@ impl InformerControllerBuilder {
 
     /// Sets the time limit of one call of a handler. A call that exceeds it is dropped and has
     /// failed. By default there is no limit.
+    ///
+    /// In a handler with a finalizer it is the limit of each call of the inner handler. The writes of
+    /// the finalizer have a limit of their own.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.settings.call_timeout = Some(limit);
         self

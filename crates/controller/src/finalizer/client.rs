@@ -38,7 +38,9 @@ const LIMITS: ResponseLimits = ResponseLimits {
 ///
 /// # Contract
 ///
-/// *Required.* An error response of the server is returned as [`kube::Error::Api`] with its status
+/// *Required.* A call ends, with an error if the server does not answer:
+/// [`InformerControllerBuilder::timeout`](crate::InformerControllerBuilder::timeout) does not limit it.
+/// An error response of the server is returned as [`kube::Error::Api`] with its status
 /// code and reason: 404 and `NotFound` if the object does not exist, 409 or 422 if a test of the
 /// patch fails.
 ///

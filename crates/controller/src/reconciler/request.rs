@@ -4,6 +4,7 @@ use std::{
     any::Any,
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use windlass_informer::{DecodeError, ErasedObject, Event, LazyObject, ObjectKey};
@@ -43,6 +44,9 @@ pub(crate) struct Attempt {
     /// Whether the handler that the controller calls has no finalizer. Then a wrapper in it is
     /// hidden.
     pub(crate) hides_finalizer: bool,
+    /// The time limit of a call. A handler with a finalizer applies it to the calls of its inner
+    /// handler.
+    pub(crate) limit: Option<Duration>,
 }
 
 /// The old state of an object, which is decoded once, at the first read.
@@ -147,6 +151,10 @@ impl<K> Request<K> {
     /// Whether the handler that the controller calls has no finalizer.
     pub(crate) const fn hides_finalizer(&self) -> bool {
         self.attempt.hides_finalizer
+    }
+
+    pub(crate) const fn limit(&self) -> Option<Duration> {
+        self.attempt.limit
     }
 
     /// Whether this repeats an earlier call instead of being for a new event.

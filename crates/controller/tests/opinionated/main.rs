@@ -22,6 +22,7 @@ mod reconciler;
 mod registry;
 mod repeated;
 mod selector_exit;
+mod time_limit;
 mod unfinished;
 mod unwatched;
 mod watcher;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use json_patch::PatchOperation;
@@ -71,6 +72,8 @@ pub(crate) enum Fault {
     MisroutedByProxy(u32),
     /// Before it, the server is restored from a backup, in which the object is not being deleted.
     Restored(u32),
+    /// The patch is not applied, and the client times out after 30 s.
+    TimesOut(u32),
 }
 
 // === impl World ===
@@ -251,6 +254,11 @@ impl PatchClient<Lease> for World {
                 Fault::Refused(n) if n == number => return Err(api(422, "Invalid")),
                 Fault::MisroutedByProxy(n) if n == number => return Err(api(404, "")),
                 Fault::Conflicts(n) if n == number => return Err(api(409, "Conflict")),
+                Fault::TimesOut(n) if n == number => {
+                    drop(state);
+                    tokio::time::sleep(Duration::from_secs(30)).await;
+                    return Err(kube::Error::Service("timed out after 30s".into()));
+                }
                 Fault::Vanishes(n) if n == number => state.vanish(name).await,
                 Fault::LosesReply(n) if n == number => fate = Err(false),
                 Fault::CrashAfter(n) if n == number => fate = Err(true),

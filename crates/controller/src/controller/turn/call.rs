@@ -60,7 +60,10 @@ impl Turn<'_> {
             key: key.clone(),
             action,
             event: event.clone(),
-            attempt: attempt.clone(),
+            attempt: Attempt {
+                limit: self.shared.settings.call_timeout,
+                ..attempt.clone()
+            },
         };
         let (attempt, state, reasons) = (attempt.number, attempt.state, attempt.reasons);
         let (ended, is_fenced) = self.invoke(invocation, call, now).await?;
@@ -135,8 +138,11 @@ impl Turn<'_> {
                 began: Some(began),
             };
             observed.begin();
-            let called = pin!(work::call(handler, call, self.shared.settings.call_timeout));
-            let trim = (handler.code.finalizer()).and_then(|_| self.shared.trim(self.kind));
+            let finalizer = handler.code.finalizer();
+            // Not of the writes of a finalizer: its wrapper limits the calls of the inner handler.
+            let limit = call.attempt.limit.filter(|_| finalizer.is_none());
+            let called = pin!(work::call(handler, call, limit));
+            let trim = finalizer.and_then(|_| self.shared.trim(self.kind));
             let called = trimmed(trim, called);
             let ended = match &permit {
                 Some(permit) => permit.within(called).await,

@@ -17,8 +17,9 @@ use super::{
     wrapper_call::WrapperCall,
 };
 use crate::{
-    Action, Failure, Outcome, Reconciler, Request, fence,
+    Action, Failure, HandlerError, Outcome, Reconciler, Request, fence,
     finalizer::{FinalizerPresence, is_called_for},
+    work::call_user_code,
 };
 
 // === impl OpinionatedReconciler ===
@@ -228,11 +229,27 @@ where
         state.set_given(object);
         let (old, left) = (inner.old.clone(), inner.state.clone());
         let request = request.passed_on(inner.action, Arc::clone(object), old, left);
-        let called = self.reconciler.reconcile(request).await;
+        let called = self.call_within_limit(request).await;
         if called.is_ok() && is_remembered {
             state.finish(object);
         }
-        called.map_err(|error| inner.failed(error.into()))
+        called.map_err(|failure| inner.failed(failure))
+    }
+
+    /// Calls the inner reconciler within the time limit of calls.
+    async fn call_within_limit(&self, request: Request<K>) -> Result<Outcome, Failure> {
+        // A wrapper in this one limits its own inner calls.
+        let limit = (request.limit()).filter(|_| self.reconciler.finalizer().is_none());
+        let mut called = Box::pin(self.reconciler.reconcile(request));
+        let Some(limit) = limit else {
+            return called.await.map_err(Into::into);
+        };
+        let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
+            // Values on its stack may panic when they are dropped.
+            call_user_code("drop of a call that timed out", || drop(called));
+            return Err(HandlerError::TimedOut { limit }.into());
+        };
+        ended.map_err(Into::into)
     }
 
     /// Whether the predicates of the inner reconciler accept the event.

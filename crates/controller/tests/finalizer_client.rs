@@ -16,7 +16,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, client::Body, core::Status};
 use serde_json::{Value, json};
 use windlass_controller::{FinalizerError, FinalizerName, FinalizerPatch, Finalizers, PatchClient};
-use windlass_informer::ObjectKey;
+use windlass_informer::{ErrorChain, ObjectKey};
 
 const OWN: &str = "example.io/own";
 const SECRET: &str = "hunter2";
@@ -44,8 +44,8 @@ async fn an_api_without_a_namespace_uses_that_of_the_object() {
     let inside = ObjectKey::new("web").within("shop");
     let all = Api::<ConfigMap>::all(client.clone());
     PatchClient::get(&all, &inside).await.expect("an object");
-    let other = Api::<ConfigMap>::namespaced(client.clone(), "other");
-    PatchClient::get(&other, &inside).await.expect("an object");
+    let same = Api::<ConfigMap>::namespaced(client.clone(), "shop");
+    PatchClient::get(&same, &inside).await.expect("an object");
     let nodes = Api::<Node>::all(client.clone());
     let outside = ObjectKey::new("web");
     PatchClient::get(&nodes, &outside).await.expect("an object");
@@ -53,10 +53,29 @@ async fn an_api_without_a_namespace_uses_that_of_the_object() {
         *asked.lock().expect("no panic"),
         [
             "GET /api/v1/namespaces/shop/configmaps/web",
-            "GET /api/v1/namespaces/other/configmaps/web",
+            "GET /api/v1/namespaces/shop/configmaps/web",
             "GET /api/v1/nodes/web",
         ]
     );
+}
+
+/// Otherwise the answer is 404, as if the object were deleted.
+#[tokio::test]
+async fn an_api_of_another_namespace_is_an_error_that_names_both() {
+    let (client, asked) = client(|_| (200, json!({ "metadata": { "name": "web" } })));
+    let other = Api::<ConfigMap>::namespaced(client, "other");
+    let inside = ObjectKey::new("web").within("shop");
+    let patch = FinalizerPatch::empty();
+    let patched = PatchClient::patch(&other, &inside, &patch).await;
+    for refused in [PatchClient::get(&other, &inside).await, patched] {
+        let refused = refused.expect_err("another namespace");
+        assert_eq!(
+            ErrorChain::new(&refused).to_string(),
+            "ServiceError: the finalizers of shop/web cannot be written with an `Api` of the namespace \
+             `other`; create the `Finalizers` with `Api::all`"
+        );
+    }
+    assert_eq!(*asked.lock().expect("no panic"), [""; 0]);
 }
 
 /// Names of RBAC objects can have all characters except `/` and `%`.

@@ -33,8 +33,8 @@ const LIMITS: ResponseLimits = ResponseLimits {
 /// Patches the finalizers of the objects of a kind.
 ///
 /// A [`Client`] implements it for each kind that is known at compile time. An [`Api`] implements it
-/// for its kind: in its namespace or, if it has none, in the namespace of each object. Only
-/// [`patch`](Self::patch) is required.
+/// for its kind: in its namespace or, if it has none, in the namespace of each object. One with
+/// another namespace than the object returns an error. Only [`patch`](Self::patch) is required.
 ///
 /// # Contract
 ///
@@ -72,6 +72,16 @@ pub trait PatchClient<K>: Send + Sync + 'static {
 #[derive(Debug, thiserror::Error)]
 #[error("timed out after {TIMEOUT:?} without a complete response")]
 struct TimedOut;
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the finalizers of {key} cannot be written with an `Api` of the namespace `{namespace}`; create \
+     the `Finalizers` with `Api::all`"
+)]
+struct OtherNamespace {
+    key: ObjectKey,
+    namespace: String,
+}
 
 /// A [`PatchClient`] of any type.
 pub(super) trait ErasedClient<K>: Send + Sync {
@@ -120,23 +130,29 @@ where
 {
     async fn patch(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<K, kube::Error> {
         let client = self.clone().into_client();
-        send_patch(&client, &url(self, key), key, patch).await
+        send_patch(&client, &url(self, key)?, key, patch).await
     }
 
     async fn get(&self, key: &ObjectKey) -> Result<K, kube::Error> {
         let client = self.clone().into_client();
-        send_get(&client, url(self, key), key).await
+        send_get(&client, url(self, key)?, key).await
     }
 }
 
 /// The URL of the objects of `api` in the namespace of `key`.
-fn url<K: Resource>(api: &Api<K>, key: &ObjectKey) -> String {
+fn url<K: Resource>(api: &Api<K>, key: &ObjectKey) -> Result<String, kube::Error> {
     let url = api.resource_url();
     match (api.namespace(), key.namespace(), url.rsplit_once('/')) {
         (None, Some(namespace), Some((base, plural))) => {
-            format!("{base}/namespaces/{namespace}/{plural}")
+            Ok(format!("{base}/namespaces/{namespace}/{plural}"))
         }
-        _ => url.to_owned(),
+        // The server would answer 404, as if the object were deleted.
+        (Some(namespace), Some(other), _) if namespace != other => {
+            let (key, namespace) = (key.clone(), namespace.to_owned());
+            let error = OtherNamespace { key, namespace };
+            Err(kube::Error::Service(Box::new(error)))
+        }
+        _ => Ok(url.to_owned()),
     }
 }
 

@@ -82,7 +82,8 @@ impl Failure {
 
     /// Another writer was faster: the call used an outdated object. It is repeated soon, at the latest
     /// after the delay that the retry policy has for a first failure. It is logged at `INFO`, counted
-    /// as `conflict`, and does not count as a failed attempt.
+    /// as `conflict`, and does not count as a failed attempt. With [`retry_after`](Self::retry_after) it
+    /// has that delay, and with [`permanent`](Self::permanent) it is not repeated.
     #[must_use]
     pub fn conflict(self) -> Self {
         Self {

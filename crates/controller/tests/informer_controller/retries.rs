@@ -108,6 +108,52 @@ async fn a_policy_that_is_a_closure_gets_a_random_number_and_the_object() {
     );
 }
 
+/// A conflict is not counted as a failed attempt, whatever its delay is.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_repeated_after_its_delay_and_not_if_it_is_permanent() {
+    let reported = Log::default();
+    let reports = reported.clone();
+    let builder = InformerController::builder()
+        .retry_policy(|_: &ErrorReport<'_>| Some(secs(1)))
+        .on_error(move |report| reports.say(format_args!("{} {:?}", report.key, report.retry_in)));
+    let rig = Rig::new(builder);
+    let (log, conflicts) = (rig.log.clone(), AtomicU32::new(0));
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let (name, attempt) = (request.key().name(), request.attempt());
+        log.say(format_args!("{name}, attempt {attempt}"));
+        let conflict = Failure::new("outdated").conflict();
+        let failure = match name {
+            "soon" => conflict,
+            "later" => conflict.retry_after(secs(30)),
+            _ => conflict.permanent(),
+        };
+        let is_first = conflicts.fetch_add(1, Ordering::Relaxed) < 3;
+        async move {
+            if is_first {
+                return Err(failure);
+            }
+            Ok(Outcome::done())
+        }
+    });
+    let running = rig.start_empty().await;
+    for name in ["soon", "later", "never"] {
+        running.apply(config(name, 1)).await;
+    }
+    assert_eq!(
+        running.logged().await,
+        "soon, attempt 0, later, attempt 0, never, attempt 0"
+    );
+    pass(29).await;
+    assert_eq!(running.logged().await, "soon, attempt 0");
+    pass(300).await;
+    assert_eq!(running.logged().await, "later, attempt 0");
+    assert_eq!(reported.take().await, "shop/never None");
+    let letters = running.rig.controller.dead_letters();
+    let letters: Vec<_> = letters.iter().map(|it| it.key.name()).collect();
+    assert_eq!(letters, ["never"]);
+    running.stop().await.expect("it stops");
+}
+
 /// Rows: GA-23, GA-106
 #[tokio::test(start_paused = true)]
 async fn a_user_defined_policy_receives_the_error_and_the_attempt() {

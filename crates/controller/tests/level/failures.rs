@@ -113,6 +113,7 @@ async fn typed_failures_are_transient_permanent_or_quiet_conflicts() {
             "33.0 web@1 for retry attempt 1",
         ),
         (|_| Err(Failure::new("bad spec").permanent()), ""),
+        (|_| Err(Failure::new("taken").conflict().permanent()), ""),
     ] {
         let log = Log::new();
         let fails = Fails {

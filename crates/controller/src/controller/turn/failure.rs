@@ -76,7 +76,8 @@ impl Turn<'_> {
     ) -> (Option<Duration>, u32, RetrySchedule) {
         let is_finalizer = failed.error.is_finalizer_failure();
         let kept = kept_due.map(|due| due - now);
-        let delay = if failed.is_conflict {
+        // A permanent failure is reported as such, also if it is a conflict.
+        let delay = if failed.is_conflict && failed.retry != Retry::Never {
             self.conflict_delay(invocation, failed)
         } else if is_finalizer {
             let delay = |random| {
@@ -156,14 +157,19 @@ impl Turn<'_> {
     }
 
     /// Returns the delay after a conflict with another writer, if the policy repeats the call, and logs
-    /// it: the delay of a first failure.
+    /// it: that of the failure or, if it has none, that of a first failure.
     fn conflict_delay(
         &self,
         invocation: &Invocation<'_>,
         failed: &CallFailure,
     ) -> Option<Duration> {
         let asked = failed.error.retry_after().unwrap_or_default();
-        let delay = self.policy(invocation, 0, failed)?.max(asked);
+        let delay = self.policy(invocation, 0, failed)?;
+        let delay = match failed.retry {
+            Retry::After(delay) => delay,
+            _ => delay,
+        };
+        let delay = delay.max(asked);
         log::info!(
             component = "InformerController",
             kind = &*self.metrics.kind,

@@ -156,17 +156,22 @@ impl DeadLetters {
         &mut self,
         mut call: DeadLetterEntry,
     ) -> (DeadLetter, Option<DeadLetterEntry>) {
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        call.letter.number = number;
+        call.letter.number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        (call.letter.clone(), self.put_back(call))
+    }
+
+    /// Adds `call`, which was taken, with its number. Returns the oldest dead letter if there are too
+    /// many.
+    pub(crate) fn put_back(&mut self, call: DeadLetterEntry) -> Option<DeadLetterEntry> {
+        let number = call.letter.number;
         self.lanes
             .entry(call.lane.clone())
             .or_default()
             .push(number);
-        let letter = call.letter.clone();
         self.calls.insert(number, call);
         let is_full = self.calls.len() > Self::CAPACITY;
         let oldest = self.calls.keys().next().copied().filter(|_| is_full);
-        (letter, oldest.and_then(|oldest| self.take(oldest)))
+        oldest.and_then(|oldest| self.take(oldest))
     }
 
     /// Removes a dead letter.

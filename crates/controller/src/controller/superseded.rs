@@ -19,7 +19,8 @@
 //!
 //! A wrapper with a finalizer only knows after its requests whether its inner handler is called for
 //! an event. If it is not, because a predicate rejects the event, the calls that the event has
-//! cancelled stay pending. A `Deleted` cancels them anyway.
+//! cancelled stay pending, and the dead letters that it has removed are added again. A `Deleted` cancels
+//! and removes them anyway.
 //!
 //! An *early call* repeats a failed call before its retry is due. A resync that a mapper requested, in
 //! a level-triggered controller any event, causes one, because the cause of the failure may no longer

@@ -141,14 +141,8 @@ impl Turn<'_> {
         }
         let mut carried = supersede(self, guard, &recipients);
         if let (Work::Event { offer, .. }, Some(forgotten)) = (guard.work(), forgotten) {
-            let event = &offer.event;
             for entry in forgotten {
-                let (handler, action) = (entry.letter.handler, entry.letter.action);
-                if let Some(state) = entry.call.state.as_deref()
-                    && entry.call.is_same_object(event)
-                {
-                    carried.add_exhausted(handler, action, state.clone(), &event.event);
-                }
+                carried.add_forgotten(entry, &offer.event);
             }
         }
         self.dispatch(guard, &recipients, carried, began).await
@@ -243,6 +237,8 @@ impl Turn<'_> {
                         invocation.event,
                         latest,
                     ));
+                    let letters = carried.take_forgotten(handler.id);
+                    self.shared.put_back_dead_letters(letters);
                 }
             }
             *last_called = Some(position);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use windlass_controller::{
-    ExponentialBackoff, FinalizerTiming, GenerationChanged, LabelsChanged, OpinionatedReconciler,
-    OpinionatedWatcher, Outcome, Reconciler, Request, RetryObject, State, Watcher,
+    ExponentialBackoff, FinalizerTiming, GenerationChanged, LabelsChanged, NeverRetry,
+    OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request, RetryObject, State,
+    Watcher,
 };
 use windlass_informer::Event;
 
@@ -157,5 +158,50 @@ async fn an_event_that_the_predicate_rejects_is_not_passed_in_a_retry() {
     rig.world.set_finalizers("web", &[]).await;
     pass(60).await;
     assert_eq!(rig.logged().await, "web [own]");
+    running.stop(&rig).await;
+}
+
+/// The wrapper decides after the dead letters of the object were looked up.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_inner_predicate_rejects_removes_no_dead_letter() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let builder = builder().retry_policy(NeverRetry).on_exhausted(move |_| {
+        log.say("dead letter");
+        std::future::ready(())
+    });
+    let controller = builder.build().expect("good settings");
+    let leases = controller.kind("leases").expect("a new kind");
+    let wrapped = rig.reconciler().filter(GenerationChanged);
+    let added = controller.add_reconciler(&leases, wrapped);
+    added.expect("added");
+    let running = rig.start(controller.clone(), &leases, None).await;
+    rig.world.create("web", 1).await;
+    rig.logged().await;
+    rig.log.fail("updated");
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.logged().await, "updated web=2, dead letter");
+    let letters = controller.dead_letters();
+    rig.world.label("web", "new").await;
+    assert_eq!(rig.logged().await, "");
+    assert_eq!(controller.dead_letters().len(), 1);
+    assert!(controller.redrive(&letters[0]), "the same one");
+    assert_eq!(rig.logged().await, "updated web=2");
+
+    // An event that it accepts removes it, and so does the deletion.
+    for last in ["update", "delete"] {
+        rig.log.fail("updated");
+        rig.world.update("web", 3).await;
+        assert_eq!(rig.logged().await, "updated web=3, dead letter");
+        rig.world.label("web", last).await;
+        rig.logged().await;
+        assert_eq!(controller.dead_letters().len(), 1, "{last}");
+        match last {
+            "update" => rig.world.update("web", 4).await,
+            _ => rig.world.delete("web").await,
+        }
+        rig.logged().await;
+        assert!(controller.dead_letters().is_empty(), "{last}");
+    }
     running.stop(&rig).await;
 }

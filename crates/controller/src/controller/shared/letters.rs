@@ -33,6 +33,23 @@ impl Shared {
         letter
     }
 
+    /// Adds dead letters again that were forgotten for an event, because their handler was not called
+    /// for it. Not those of a handler that was removed meanwhile.
+    pub(in crate::controller) fn put_back_dead_letters(&self, calls: Vec<DeadLetterEntry>) {
+        for call in calls {
+            // Locked until it is added: a removal of the handler finds it.
+            let route = self.route.read();
+            let handler = route.handler(call.lane.kind, call.letter.handler);
+            let dropped = match handler {
+                Some(_) => self.dead_letters.lock().put_back(call),
+                None => Some(call),
+            };
+            drop(route);
+            // Without the locks: user code runs when a state is dropped.
+            drop(dropped);
+        }
+    }
+
     /// Makes dead letters of pending deletes that the engine dropped because their kind had too
     /// many.
     pub(in crate::controller) fn add_evicted_dead_letters(&self) {

@@ -7,9 +7,12 @@ use windlass_informer::{ErasedObject, Event};
 use super::{adopt_action, has_changed};
 use crate::{
     Action, HandlerError, HandlerId, Reasons, State,
-    controller::queued::{LastFailure, RepeatableCall, RetrySchedule},
+    controller::{
+        dead_letters::DeadLetterEntry,
+        queued::{LastFailure, QueuedEvent, RepeatableCall, RetrySchedule},
+    },
     event::AnyEvent,
-    schedule::Pending,
+    schedule::{Pending, ScheduleItem as _},
 };
 
 /// What the pending calls pass to the calls for an event.
@@ -23,6 +26,10 @@ pub(in crate::controller) struct CarryOver {
     /// The cancelled calls of wrappers. They stay pending if the wrapper does not call its inner
     /// handler for the event.
     pub(super) cancelled: Vec<Pending<RepeatableCall>>,
+
+    /// The dead letters that were removed because their handlers are called for the event. Those of a
+    /// wrapper are added again if it does not call its inner handler.
+    forgotten: Vec<DeadLetterEntry>,
 }
 
 /// What the previous calls of a handler for this uid pass to the next one.
@@ -132,24 +139,37 @@ impl CarryOver {
         );
     }
 
-    /// Notes the state of a call whose retries are exhausted, for the call that follows.
-    pub(in crate::controller) fn add_exhausted(
+    /// Notes a dead letter that was removed because of `event`. Its state is for the call that follows.
+    pub(in crate::controller) fn add_forgotten(
         &mut self,
-        handler: HandlerId,
-        action: Action,
-        state: State,
-        event: &AnyEvent,
+        entry: DeadLetterEntry,
+        event: &QueuedEvent,
     ) {
-        if is_continued(action, event) {
-            let state = Some(state);
+        if !entry.call.is_same_object(event) {
+            return;
+        }
+        let state = entry.call.state.as_deref();
+        if let Some(state) = state.filter(|_| is_continued(entry.letter.action, &event.event)) {
             self.note(
-                handler,
+                entry.letter.handler,
                 PreviousCalls {
-                    state,
+                    state: Some(state.clone()),
                     ..PreviousCalls::default()
                 },
             );
         }
+        if !matches!(event.event, Event::Deleted { .. }) {
+            self.forgotten.push(entry);
+        }
+    }
+
+    /// Takes the dead letters of `handler` that were removed.
+    pub(in crate::controller) fn take_forgotten(
+        &mut self,
+        handler: HandlerId,
+    ) -> Vec<DeadLetterEntry> {
+        let theirs = |it: &mut DeadLetterEntry| it.letter.handler == handler;
+        self.forgotten.extract_if(.., theirs).collect()
     }
 
     /// Takes the cancelled calls of `handler`, with the object of `event` if retries get the newest.

@@ -31,7 +31,7 @@ pub(super) enum Called {
     /// The call is pending again.
     Pending(Box<Pending<RepeatableCall>>),
     /// A wrapper did not call its inner handler, so that the calls stay pending which the event has
-    /// cancelled.
+    /// cancelled, and the dead letters stay.
     Declined,
 }
 

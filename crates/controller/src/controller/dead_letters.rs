@@ -174,6 +174,10 @@ impl DeadLetters {
         oldest.and_then(|oldest| self.take(oldest))
     }
 
+    pub(crate) fn get(&self, number: u64) -> Option<&DeadLetterEntry> {
+        self.calls.get(&number)
+    }
+
     /// Removes a dead letter.
     pub(crate) fn take(&mut self, number: u64) -> Option<DeadLetterEntry> {
         let call = self.calls.remove(&number)?;

@@ -83,7 +83,8 @@ impl InformerController {
     }
 
     /// Repeats the call of a dead letter, as a first attempt. Returns false if it is not a dead
-    /// letter any more.
+    /// letter any more. Also if nothing would be called, because the run has ended or the informer of
+    /// the object was removed: then it stays a dead letter.
     #[expect(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn redrive(&self, call: &DeadLetter) -> bool {
         self.shared.redrive(call.number())

@@ -301,7 +301,8 @@ impl ScheduleItem for RepeatableCall {
     }
 }
 
-fn uid(event: &AnyEvent) -> Option<&str> {
+/// The uid of the object of `event`.
+pub(super) fn uid(event: &AnyEvent) -> Option<&str> {
     ObjectIdentity::uid(&**event.object()?)
 }
 

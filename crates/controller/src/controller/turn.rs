@@ -264,7 +264,7 @@ impl Turn<'_> {
             return Ok(now);
         };
         let is_delete = pending.action == Action::Deleted;
-        if !is_delete && self.shared.is_orphaned(guard.key(), &pending.call) {
+        if !is_delete && self.shared.is_orphaned(guard.key(), &pending.call.event) {
             return Ok(now);
         }
         let attempt = Attempt {

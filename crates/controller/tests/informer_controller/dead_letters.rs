@@ -167,3 +167,41 @@ async fn a_dead_letter_of_another_controller_is_refused() {
     running.stop().await.expect("it stops");
     other.stop().await.expect("it stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_is_kept_by_a_redrive_after_which_nothing_would_be_called() {
+    for removes_informer in [true, false] {
+        let rig = Rig::new(never_retries());
+        rig.reconcile(failing_in(&rig.log, Action::Created));
+        let running = rig.start_empty().await;
+        running.apply(config("web", 1)).await;
+        assert_eq!(running.logged().await, "created web=1");
+        let (controller, log) = (running.rig.controller.clone(), running.rig.log.clone());
+        let letters = controller.dead_letters();
+        if removes_informer {
+            assert!(controller.remove_informer(&running.rig.informer));
+            assert!(!controller.redrive(&letters[0]), "no informer has it");
+            assert_eq!(log.take().await, "");
+        }
+        running.stop().await.expect("it stops");
+        assert!(!controller.redrive(&letters[0]), "the run has ended");
+        assert_eq!(log.take().await, "");
+        assert_eq!(controller.dead_letters().len(), 1);
+    }
+}
+
+/// Its object has no informer in any case.
+#[tokio::test(start_paused = true)]
+async fn a_failed_delete_is_redriven_after_its_informer_was_removed() {
+    let rig = Rig::new(never_retries());
+    rig.reconcile(failing_in(&rig.log, Action::Deleted));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.delete(config("web", 2)).await;
+    assert_eq!(running.logged().await, "created web=1, deleted web=2");
+    let controller = running.rig.controller.clone();
+    assert!(controller.remove_informer(&running.rig.informer));
+    assert!(controller.redrive(&controller.dead_letters()[0]));
+    assert_eq!(running.logged().await, "deleted web=2");
+    running.stop().await.expect("it stops");
+}

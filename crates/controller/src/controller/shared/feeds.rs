@@ -11,9 +11,10 @@ use windlass_informer::{InformerId, ObjectKey};
 use super::Shared;
 use crate::{
     AddError,
-    controller::{feed::Feed, finalizers::Planned, kind::KindHandle, queued::RepeatableCall},
+    controller::{feed::Feed, finalizers::Planned, kind::KindHandle, queued::uid},
+    event::AnyEvent,
     route::KindId,
-    schedule::{LaneKey, Priority, ScheduleItem as _},
+    schedule::{LaneKey, Priority},
 };
 
 /// An informer and its kind.
@@ -151,15 +152,15 @@ impl Shared {
             .sum()
     }
 
-    /// Whether `call` was pending for an object that no informer of its kind has any more, because its
-    /// informer was removed: the deletion of the object is not reported then.
-    pub(in crate::controller) fn is_orphaned(&self, lane: &LaneKey, call: &RepeatableCall) -> bool {
+    /// Whether a call for `event` is for an object that no informer of its kind has any more, because
+    /// its informer was removed: the deletion of the object is not reported then.
+    pub(in crate::controller) fn is_orphaned(&self, lane: &LaneKey, event: &AnyEvent) -> bool {
         if !self.has_removed_informer.load(Ordering::Acquire) {
             return false;
         }
         let feeds = self.feeds.read();
         let mut feeds = feeds.iter().filter(|entry| entry.kind == lane.kind);
-        let has = |feed: &dyn Feed| match call.uid() {
+        let has = |feed: &dyn Feed| match uid(event) {
             Some(uid) => feed.find(&lane.object, uid).is_some(),
             None => feed.stored(&lane.object).is_some(),
         };

@@ -102,8 +102,13 @@ impl Shared {
         Some(forgotten)
     }
 
-    /// Repeats the call of a dead letter as a first attempt.
+    /// Repeats the call of a dead letter as a first attempt. Returns false if there is no such dead
+    /// letter, or if nothing would be called.
     pub(in crate::controller) fn redrive(&self, number: u64) -> bool {
+        // Without the lock, because the stores of the informers are read.
+        if self.has_ended() || self.is_orphaned_letter(number) {
+            return false;
+        }
         // Locked until the call is pending, so that each event of the object finds it as a dead
         // letter or as a pending call.
         let mut letters = self.dead_letters.lock();
@@ -126,5 +131,17 @@ impl Shared {
         // Without the lock: this may drop the last reference to an object.
         drop(replaced);
         true
+    }
+
+    /// Whether the call of a dead letter would be dropped, because no informer has its object.
+    fn is_orphaned_letter(&self, number: u64) -> bool {
+        let letters = self.dead_letters.lock();
+        let Some(entry) = letters.get(number) else {
+            return false;
+        };
+        let (lane, event) = (entry.lane.clone(), entry.call.event.clone());
+        let is_delete = entry.letter.action == Action::Deleted;
+        drop(letters);
+        !is_delete && self.is_orphaned(&lane, &event)
     }
 }

@@ -17,7 +17,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Event, ExponentialBackoff, Informer, InformerController, ObjectKey, Outcome, Request,
+    Event, ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ObjectKey,
+    OpinionatedWatcher, Outcome, Request, SimpleWatcher,
     store::{Index, ObjectIdentity as _, RawObject, Stored as _},
 };
 
@@ -219,6 +220,68 @@ on_both_servers! {
         assert_eq!(receiver.recv().await.as_deref(), Some("Created 7"));
         let problems = problems.lock().expect("no thread panics while it holds the lock").join("\n");
         assert!(!problems.contains("hunter2"), "a value may be a secret: {problems}");
+        running.stop().await.expect("nothing went wrong for good");
+    }
+
+    /// Like a watcher without a finalizer: no call had the old state.
+    async fn an_update_of_a_raw_object_that_did_not_decode_is_an_add_of_a_wrapped_watcher(cluster: Cluster) {
+        cluster.install(&loose_gizmo()).await;
+        let others: Api<DynamicObject> = Api::namespaced_with(
+            cluster.aside(),
+            cluster.namespace(),
+            &ApiResource::erase::<Gizmo>(&()),
+        );
+        let change = async |size: serde_json::Value| {
+            let patch = json!({ "spec": { "size": size } });
+            others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        };
+        let (sender, mut receiver) = mpsc::channel(64);
+        let failed = sender.clone();
+        let controller = InformerController::builder()
+            .on_error(move |_| failed.try_send("error".to_owned()).expect("not full"))
+            .build()
+            .expect("a good name");
+        let informer = Informer::new(quick(cluster.api::<Gizmo>().await).raw());
+        let gizmos = controller.kind("gizmos").expect("a new kind");
+        controller.add_informer(&gizmos, &informer).expect("new");
+        let say = move |line: String| {
+            sender.try_send(line).expect("not full");
+            std::future::ready(Ok::<_, Infallible>(()))
+        };
+        let (add, update) = (say.clone(), say);
+        let watcher = SimpleWatcher::new()
+            .on_add(move |new: Arc<Gizmo>| add(format!("add {}", new.spec.size)))
+            .on_update(move |old: Arc<Gizmo>, new: Arc<Gizmo>| {
+                update(format!("update {} {}", old.spec.size, new.spec.size))
+            });
+        let name = FinalizerName::new("example.io/own").expect("a name");
+        let finalizers = Finalizers::new(cluster.aside(), name).expect("a finalizer");
+        let watcher = OpinionatedWatcher::new(finalizers, watcher);
+        controller.add_watcher(&gizmos, watcher).expect("a watcher of gizmos");
+        let running = Running::start(&controller);
+        let mut next = async || {
+            let line = tokio::time::timeout(Duration::from_secs(20), receiver.recv()).await;
+            line.expect("it is called").expect("the handlers exist")
+        };
+
+        let gizmo = DynamicObject::new("a", &ApiResource::erase::<Gizmo>(&()))
+            .data(json!({ "spec": { "size": 7 } }));
+        others.create(&PostParams::default(), &gizmo).await.expect("new");
+        assert_eq!(next().await, "add 7");
+        let finalizers = async || others.get("a").await.expect("there").metadata.finalizers;
+        while finalizers().await.unwrap_or_default() != ["example.io/own"] {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        change(json!("hunter2")).await;
+        assert_eq!(next().await, "error");
+        change(json!(8)).await;
+        assert_eq!(next().await, "add 8");
+        change(json!(9)).await;
+        assert_eq!(next().await, "update 8 9");
+        others.delete("a", &DeleteParams::default()).await.expect("there");
+        while others.get_opt("a").await.expect("an answer").is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         running.stop().await.expect("nothing went wrong for good");
     }
 

@@ -142,6 +142,8 @@ impl Operator {
     /// [`AddControllerError::AlreadyRan`] if the operator is running or has run.
     /// [`AddControllerError::NameTaken`] if a controller with this name was added before: metrics,
     /// logs and errors identify a controller by its name.
+    /// [`AddControllerError::Finalizer`] if one of its handlers has a finalizer that a handler of
+    /// another controller has, for objects that both receive.
     pub fn add_controller(&self, controller: impl Runnable) -> Result<(), AddControllerError> {
         self.shared.controllers.add(Arc::new(controller))
     }

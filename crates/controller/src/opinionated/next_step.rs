@@ -23,6 +23,8 @@ pub(super) struct Observed {
     pub(super) was_held: bool,
     /// Whether the informer's state is older than our last patch.
     pub(super) stale: bool,
+    /// Whether `Added` is an update whose old state does not decode.
+    pub(super) lost_old: bool,
 }
 
 /// The settings of a wrapper that decide about the next step.
@@ -206,6 +208,14 @@ fn call_step(observed: &Observed, has_finalizer: bool) -> NextStep {
         _ => match cause {
             Cause::Resynced => NextStep::Call(Action::Resynced),
             _ if is_update => NextStep::Call(Action::Updated),
+            // No call had the old state.
+            Cause::Added if observed.lost_old && !settings.resumes => {
+                if change == Change::Irrelevant {
+                    NextStep::Decline
+                } else {
+                    NextStep::Call(Action::Updated)
+                }
+            }
             // If it has no finalizer, the event is older than our patch.
             Cause::Added if has_finalizer => resume_step(settings),
             Cause::Added | Cause::Updated => NextStep::Decline,

@@ -33,7 +33,8 @@ use crate::{
 ///   succeeded is repeated.
 /// - An update is passed if the generation has changed (for kinds without one: anything except the
 ///   status), or if finalizers of other writers have changed. A failed update is repeated with its
-///   old state, whatever events follow. If a dequeue policy keeps a failed add while another call
+///   old state, whatever events follow. One whose old state does not decode is passed to `add`, or to
+///   `sync` if that is set. If a dequeue policy keeps a failed add while another call
 ///   adds the object, its repetition passes what has changed since to `update`, or to `resync`.
 /// - If another writer removes the finalizer, it is added again. If an object disappears before its
 ///   clean-up has succeeded, the clean-up runs with its last state.

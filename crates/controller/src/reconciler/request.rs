@@ -44,6 +44,8 @@ pub(crate) struct Attempt {
     /// Whether the handler that the controller calls has no finalizer. Then a wrapper in it is
     /// hidden.
     pub(crate) hides_finalizer: bool,
+    /// Whether it is for an update whose old state does not decode, so that its method is `add`.
+    pub(crate) has_lost_old: bool,
     /// The time limit of a call. A handler with a finalizer applies it to the calls of its inner
     /// handler.
     pub(crate) limit: Option<Duration>,
@@ -160,6 +162,11 @@ impl<K> Request<K> {
     /// Whether this repeats an earlier call instead of being for a new event.
     pub(crate) const fn is_repeated(&self) -> bool {
         self.attempt.is_repeated
+    }
+
+    /// Whether it is for an update whose old state does not decode.
+    pub(crate) const fn has_lost_old(&self) -> bool {
+        self.attempt.has_lost_old
     }
 
     pub(crate) const fn is_stale(&self) -> bool {
@@ -296,7 +303,9 @@ impl Call {
         self,
         decode: impl Fn(Arc<dyn ErasedObject>) -> Result<Option<Arc<K>>, DecodeError>,
     ) -> Result<Request<K>, Failure> {
+        let is_update = matches!(self.event, Event::Updated { .. });
         let event = checked(converted(self.event, decode), &self.key)?;
+        let has_lost_old = is_update && matches!(event, Event::Added(_));
         let (action, object, old) = match event {
             Event::Updated { old, new } => (self.action, new, Some(OldObject::new(old))),
             // Also of an update: then the old state does not decode, and the handler has not
@@ -311,7 +320,10 @@ impl Call {
             old,
             key: self.key,
             action,
-            attempt: self.attempt,
+            attempt: Attempt {
+                has_lost_old,
+                ..self.attempt
+            },
         })
     }
 }

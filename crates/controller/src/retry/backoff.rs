@@ -10,8 +10,8 @@ use crate::ErrorReport;
 
 /// A retry policy with exponentially growing delays.
 ///
-/// The delay after the failure of attempt n is `initial * factor^n`, at most `cap`, plus or minus
-/// the jitter. It cannot overflow.
+/// The delay after the failure of attempt n is `initial * factor^n`, plus or minus the jitter, and
+/// never more than `cap`. It cannot overflow.
 ///
 /// # Example
 ///
@@ -48,8 +48,8 @@ enum Jitter {
 // === impl ExponentialBackoff ===
 
 impl ExponentialBackoff {
-    /// The default: retries after 1, 2, 4, … seconds, at most 5 minutes, without end, plus or minus
-    /// a tenth. A failed call is repeated until it succeeds, so that an outage of any length leaves
+    /// The default: retries after 1, 2, 4, … seconds, plus or minus a tenth, at most 5 minutes, without
+    /// end. A failed call is repeated until it succeeds, so that an outage of any length leaves
     /// no object unprocessed.
     pub const DEFAULT: Self = Self::forever(Duration::from_secs(1))
         .cap(Duration::from_secs(300))
@@ -80,7 +80,7 @@ impl ExponentialBackoff {
     };
 
     /// The policy of roperator: retries without end, the first after 100 ms, each delay 1.5 times the
-    /// previous one, at most ten minutes, plus or minus a half.
+    /// previous one, plus or minus a half, at most ten minutes.
     ///
     /// Source: roperator, `runner`, its backoff.
     pub const ROPERATOR: Self = Self {

@@ -34,8 +34,12 @@ where
 {
     let (object, old) = (Arc::clone(request.object()), request.old().cloned());
     let action = request.action();
+    let has_lost_old = request.has_lost_old() || (action == Action::Updated && old.is_none());
     let call = WatcherCall {
-        attempt: request.into_attempt(),
+        attempt: Attempt {
+            has_lost_old,
+            ..request.into_attempt()
+        },
         is_declined: Cell::new(false),
     };
     let called = async move {

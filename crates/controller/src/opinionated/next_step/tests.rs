@@ -42,6 +42,25 @@ fn an_object_that_an_earlier_process_added_is_passed_at_the_start_if_that_is_set
 }
 
 #[test]
+fn an_update_whose_old_state_does_not_decode_is_passed() {
+    for change in ["unknown", "relevant"] {
+        let check = |shown: &str, expected| {
+            check(
+                Added,
+                &format!("held lost-old {change} {shown}"),
+                None,
+                expected,
+            );
+        };
+        check("watcher unset", UPDATE);
+        check("watcher", RESYNC);
+        check("", RESYNC);
+    }
+    let received = "held lost-old irrelevant watcher unset";
+    check(Added, received, None, NextStep::Decline);
+}
+
+#[test]
 fn a_state_from_before_our_patch_is_no_removed_finalizer() {
     for shown in ["stale free", "stale in-progress"] {
         check(Updated, shown, HELD, NextStep::Decline);
@@ -311,6 +330,7 @@ fn observed(cause: Cause, shown: &str, progress: Option<Progress>) -> Observed {
         terminating: false,
         was_held: false,
         stale: false,
+        lost_old: false,
     };
     let settings = &mut observed.settings;
     for word in shown.split_whitespace() {
@@ -322,6 +342,7 @@ fn observed(cause: Cause, shown: &str, progress: Option<Progress>) -> Observed {
             "terminating" => observed.terminating = true,
             "was-held" => observed.was_held = true,
             "stale" => observed.stale = true,
+            "lost-old" => observed.lost_old = true,
             "unknown" => observed.change = Change::Unknown,
             "irrelevant" => observed.change = Change::Irrelevant,
             "relevant" => observed.change = Change::Relevant,

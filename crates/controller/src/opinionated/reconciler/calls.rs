@@ -241,16 +241,13 @@ where
         // A wrapper in this one limits its own inner calls.
         let limit = (request.limit()).filter(|_| self.reconciler.finalizer().is_none());
         let mut called = Box::pin(self.reconciler.reconcile(request));
-        let ended = match limit {
-            None => called.await,
-            Some(limit) => match tokio::time::timeout(limit, &mut called).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    // Values on its stack may panic when they are dropped.
-                    call_user_code("drop of a call that timed out", || drop(called));
-                    return Err(HandlerError::TimedOut { limit }.into());
-                }
-            },
+        let Some(limit) = limit else {
+            return called.await.map_err(Into::into);
+        };
+        let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
+            // Values on its stack may panic when they are dropped.
+            call_user_code("drop of a call that timed out", || drop(called));
+            return Err(HandlerError::TimedOut { limit }.into());
         };
         ended.map_err(Into::into)
     }

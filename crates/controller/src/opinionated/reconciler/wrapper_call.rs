@@ -95,6 +95,7 @@ where
             terminating,
             was_held,
             stale: is_stale,
+            lost_old: request.has_lost_old(),
         };
         WrapperCall {
             request,

@@ -113,7 +113,7 @@ on_both_servers! {
             let refused = builder.build(async |_: windlass::Context<ConfigMap>| {
                 Ok::<_, windlass::Failure>(windlass::Outcome::done())
             });
-            let error = refused.err().expect("refused");
+            let error = refused.expect_err("refused");
             let is_named = matches!(&error, ControllerBuildError::ChildrenOfAnotherCluster { resource } if resource == "secrets");
             assert!(is_named, "{error:?}");
             assert!(error.to_string().contains("with `watches`"), "{error}");

@@ -180,6 +180,12 @@ impl<K: Watchable> Informers<K> {
     /// Adds the objects of `watch` while the controller runs, for example those of another
     /// namespace. No call begins until they are listed.
     ///
+    /// *Required.* `watch` declares the [indexes](Watch::index) of the first watch, and is of the same
+    /// cluster: of two objects with the same key, one is read.
+    ///
+    /// *Not guaranteed.* A [filter](Watch::filter) of `watch` has no effect: that of the first watch
+    /// applies to all.
+    ///
     /// # Errors
     ///
     /// [`ControllerBuildError`] if the controller was dropped, a selector is invalid, or the same

@@ -16,7 +16,7 @@ pub enum MissingKind {
     /// No call begins until the kind can be listed.
     Wait,
     /// Calls begin without the other kinds: those that [`owns`](crate::ControllerBuilder::owns),
-    /// [`watches`](crate::ControllerBuilder::watches) and
+    /// [`claims`](crate::ControllerBuilder::claims), [`watches`](crate::ControllerBuilder::watches) and
     /// [`refers_to`](crate::ControllerBuilder::refers_to) added. While a kind is not listed,
     /// [`Informers::is_absent`](crate::Informers::is_absent) is true and its handle shows no objects:
     /// check it before you conclude that there are none. All objects are reconciled after the first

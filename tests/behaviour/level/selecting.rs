@@ -10,6 +10,7 @@ use windlass::{
     Controller, Event, GenerationChanged, Informer, ObjectKey, Owners, Watch,
     level::{ControllerBuildError, Informers, Related},
     source::Scripted,
+    store::Index,
 };
 
 use super::rig::{Rig, build, builder, create, owned_by, patch, secret, watch};
@@ -118,6 +119,36 @@ on_both_servers! {
             assert!(is_named, "{error:?}");
             assert!(error.to_string().contains("with `watches`"), "{error}");
         }
+    }
+
+    /// The handle reads all its watches through one index.
+    ///
+    /// Rows: BO-43
+    async fn an_added_watch_has_the_index_of_the_first_one_and_no_filter(cluster: Cluster) {
+        let by_name = Index::new(|it: &Secret| [it.name_any()]);
+        let mut builder = builder::<ConfigMap>(&cluster).await;
+        let first = watch::<Secret>(&cluster).await.index(&by_name);
+        let related: Related<ConfigMap, Secret> = builder.watches(first, |_: &Secret| None);
+        let informers = related.informers().clone();
+        let (sender, receiver) = mpsc::channel(64);
+        let controller = build(builder, sender, move |_| {
+            let found = related.informers().by(&by_name, "far").expect("declared for both watches");
+            found.len().to_string()
+        });
+        let mut rig = Rig::start(controller, receiver);
+        let filtered = Watch::<Secret>::all().filter(GenerationChanged);
+        let refused = informers.add(filtered).expect_err("it would have no effect");
+        let is_named = matches!(&refused, ControllerBuildError::FilterOfAddedWatch { kind } if kind == "Secret");
+        assert!(is_named, "{refused:?}");
+        let (script, source) = Scripted::<Secret>::new();
+        informers.add(Watch::from(Informer::new(source))).expect("it runs");
+        let mut far = secret("far");
+        far.metadata.namespace = Some("far".to_owned());
+        far.metadata.resource_version = Some("1".to_owned());
+        script.list([far]).await.expect("it runs");
+        create(&cluster.api_aside(), config("web", "1")).await;
+        assert_eq!(rig.next().await, "1");
+        rig.stop().await;
     }
 
     /// One informer of a kind that is known only at run time, for two controllers.

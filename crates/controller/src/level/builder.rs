@@ -12,8 +12,8 @@ use windlass_informer::resource_name;
 use self::kinds::{AddSecondary, OwnedResource};
 use super::{Informers, MissingKind, Trigger, Watch, Watchable, debounce::Debounce};
 use crate::{
-    CallReport, ErrorReport, InformerController, InformerControllerBuilder, OnSelectorExit,
-    Predicate, RetryPolicy, gcra::Rate,
+    CallReport, ErrorReport, FinalizerRegistry, InformerController, InformerControllerBuilder,
+    OnSelectorExit, Predicate, RetryPolicy, gcra::Rate,
 };
 
 mod build;
@@ -148,6 +148,14 @@ impl<K: Watchable> ControllerBuilder<K> {
     pub fn on_selector_exit(mut self, then: OnSelectorExit) -> Self {
         self.on_selector_exit = then;
         self
+    }
+
+    /// Sets the registry in which the finalizer has a name of its own. By default that of the operator.
+    ///
+    /// For an operator with controllers of several clusters, which have the same finalizer: one registry
+    /// for each cluster.
+    pub fn finalizer_registry(self, registry: &FinalizerRegistry) -> Self {
+        self.engine(|engine| engine.finalizer_registry(registry))
     }
 
     /// Sets which changes of a primary object reconcile it. By default a new generation, changed

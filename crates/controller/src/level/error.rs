@@ -73,6 +73,16 @@ pub enum ControllerBuildError {
         resource: String,
     },
 
+    /// A watch with a filter was added while the controller runs.
+    #[error(
+        "the added watch of {kind} has a filter, but that of the first watch of a handle applies to all of \
+         them; set the filter of the first watch"
+    )]
+    FilterOfAddedWatch {
+        /// The kind.
+        kind: String,
+    },
+
     /// A handle was used before its controller was built, or after it was dropped.
     #[error(
         "the controller is not built, or was dropped; add further watches between `build` and the end of the run"

@@ -131,6 +131,8 @@ impl<K: Watchable> Informers<K> {
         };
         let is_of_another_cluster = watch.is_of_another_cluster;
         let (opened, indexes) = watch.open(&added.client)?;
+        // Also for the watches that are added later: a read asks all of them.
+        self.shared.indexes.write().extend(indexes);
         let informers = match opened {
             Opened::Shared(informer) => vec![informer],
             Opened::Own(lists) => {
@@ -146,7 +148,7 @@ impl<K: Watchable> Informers<K> {
         };
         for informer in &informers {
             let declared = self.shared.indexes.read();
-            for add in declared.iter().chain(&indexes) {
+            for add in &*declared {
                 add(informer)?;
             }
         }
@@ -180,20 +182,25 @@ impl<K: Watchable> Informers<K> {
     /// Adds the objects of `watch` while the controller runs, for example those of another
     /// namespace. No call begins until they are listed.
     ///
-    /// *Required.* `watch` declares the [indexes](Watch::index) of the first watch, and is of the same
-    /// cluster: of two objects with the same key, one is read.
+    /// *Required.* `watch` is of the same cluster as the others: of two objects with the same key, one is
+    /// read.
     ///
-    /// *Not guaranteed.* A [filter](Watch::filter) of `watch` has no effect: that of the first watch
-    /// applies to all.
+    /// *Guaranteed.* It has the [indexes](Watch::index) and the [filter](Watch::filter) of the first
+    /// watch.
     ///
     /// # Errors
     ///
-    /// [`ControllerBuildError`] if the controller was dropped, a selector is invalid, or the same
-    /// informer was already added.
+    /// [`ControllerBuildError`] if the controller was dropped, a selector is invalid, the watch has a
+    /// filter of its own, or the same informer was already added.
     pub fn add(&self, watch: Watch<K>) -> Result<AddedWatch, ControllerBuildError> {
         let added = self.shared.controller.get();
         let controller = added.and_then(|added| added.controller.upgrade());
         let controller = controller.ok_or(ControllerBuildError::NotBuilt)?;
+        if watch.predicate.is_some() {
+            return Err(ControllerBuildError::FilterOfAddedWatch {
+                kind: K::kind(self.types()).into_owned(),
+            });
+        }
         self.open(&InformerController::from_shared(controller), watch)
     }
 

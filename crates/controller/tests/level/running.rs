@@ -1,10 +1,14 @@
-//! The calls that are in progress, as the report of a blocked runtime shows them.
+//! What an operator asks a controller for: its calls in progress, and its finalizer.
 
 use std::future::pending;
 
-use windlass_controller::Runnable;
+use k8s_openapi::api::core::v1::ConfigMap;
+use windlass_controller::{
+    AddError, Context, Controller, Failure, FinalizerRegistry, Outcome, Runnable, Watch,
+};
+use windlass_informer::{Informer, Scripted};
 
-use crate::support::{Log, Rig, config, pass, secs};
+use crate::support::{Log, Rig, config, no_server, pass, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_call_in_progress_is_reported_with_its_object_and_its_time() {
@@ -17,4 +21,36 @@ async fn a_call_in_progress_is_reported_with_its_object_and_its_time() {
     assert_eq!(calls.len(), 1);
     assert_eq!((calls[0].key.name(), calls[0].elapsed), ("web", secs(60)));
     rig.abort().await;
+}
+
+/// Two controllers of one kind with one finalizer: in one cluster, and in two.
+#[tokio::test]
+async fn one_finalizer_is_in_one_controller_of_each_registry() {
+    let build = |registry: Option<&FinalizerRegistry>| {
+        let (_, source) = Scripted::<ConfigMap>::new();
+        let builder = Controller::builder(no_server(), Watch::from(Informer::new(source)));
+        let builder = builder.finalizer("test.windlass.dev/level");
+        let builder = match registry {
+            Some(registry) => builder.finalizer_registry(registry),
+            None => builder,
+        };
+        let reconcile = |_: Context<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+        builder.build(reconcile).expect("good settings")
+    };
+    let of_operator = FinalizerRegistry::new();
+    let (first, second) = (build(None), build(None));
+    first.register_finalizers(&of_operator).expect("the first");
+    let taken = second.register_finalizers(&of_operator);
+    assert!(
+        matches!(taken, Err(AddError::FinalizerTaken { .. })),
+        "{taken:?}"
+    );
+
+    let of_operator = FinalizerRegistry::new();
+    for cluster in [FinalizerRegistry::new(), FinalizerRegistry::new()] {
+        let controller = build(Some(&cluster));
+        controller
+            .register_finalizers(&of_operator)
+            .expect("of another cluster");
+    }
 }

@@ -26,12 +26,13 @@ mod builder;
 
 // All controllers before the start, all running controllers, and a single one.
 mod controller_set;
+mod each_replica;
 mod lead;
 mod registry;
 mod run;
 
 pub use self::builder::OperatorBuilder;
-use self::{controller_set::ControllerSet, registry::ControllerRegistry};
+use self::registry::{ControllerRegistry, Place};
 
 /// Runs controllers as one process, like a `Manager` of controller-runtime.
 ///
@@ -41,8 +42,9 @@ use self::{controller_set::ControllerSet, registry::ControllerRegistry};
 /// replica leads. When a controller ends for any reason, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
 /// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
-/// this replica lost its lease. Then it releases the lease, stops the webhook server and the
-/// [`AdminServer`], and [`run`](Self::run) returns; the error names the controller that ended.
+/// this replica lost its lease. Then it releases the lease, stops the tasks of
+/// [each replica](Self::add_to_each_replica), the webhook server and the [`AdminServer`], and
+/// [`run`](Self::run) returns; the error names the controller that ended.
 ///
 /// *Required.* An operator can run only once. A [`Runnable`](windlass_controller::Runnable) of yours
 /// runs until its token is cancelled, also if it has nothing more to do.
@@ -143,7 +145,7 @@ impl Operator {
     /// [`AddControllerError::NameTaken`] if a controller with this name was added before: metrics,
     /// logs and errors identify a controller by its name.
     pub fn add_controller(&self, controller: impl Runnable) -> Result<(), AddControllerError> {
-        self.shared.controllers.add(Arc::new(controller))
+        (self.shared.controllers).add(Arc::new(controller), Place::Leader)
     }
 
     /// Creates a client from `config` that sends writes only while this replica leads: a fenced
@@ -292,10 +294,10 @@ impl Operator {
         stop: CancellationToken,
         exit_after: Option<Duration>,
     ) -> Result<(), OperatorError> {
-        let Some(controllers) = self.shared.controllers.close() else {
+        let Some(added) = self.shared.controllers.close() else {
             return Err(OperatorError::AlreadyRan);
         };
-        if controllers.is_empty() && self.shared.webhook_metrics.is_none() {
+        if added.all().next().is_none() && self.shared.webhook_metrics.is_none() {
             log::warn!(
                 "the operator has no controllers and reconciles nothing; \
                  add them with Operator::add_controller before it runs"
@@ -304,7 +306,7 @@ impl Operator {
         let stop = stop.child_token();
         let progress = Progress::default();
         let watched = Watched {
-            controllers: controllers.clone(),
+            controllers: added.all().cloned().collect(),
             election: self.shared.election.clone(),
             timeouts: self.shared.blocked,
             exit_after,
@@ -316,7 +318,8 @@ impl Operator {
             None => None,
         };
         let subject = Subject {
-            controllers: controllers.clone(),
+            controllers: added.controllers.clone(),
+            each_replica: added.each_replica.clone(),
             election: self.shared.election.clone(),
             stop: stop.clone(),
             progress: progress.clone(),
@@ -330,13 +333,7 @@ impl Operator {
             None => None,
         };
         let _watchdog = Watchdog::start(watched, &progress);
-        // Boxed, because the future of an election is large and becomes part of the caller's.
-        let outcome = if let Some(election) = &self.shared.election {
-            Box::pin(self.lead(election, &stop, controllers)).await
-        } else {
-            let mut controllers = ControllerSet::start(controllers, stop);
-            controllers.run(self.shared.drain).await
-        };
+        let outcome = self.run_added(added, &stop).await;
         let webhooks = webhooks.map(|server| server.end(AdminLimits::WEBHOOKS_END));
         let admin = admin.map(|server| server.end(ADMIN_END));
         join(OptionFuture::from(webhooks), OptionFuture::from(admin)).await;

@@ -16,6 +16,7 @@ use windlass_informer::log;
 use crate::{
     AddControllerError, AdminLimits, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
+    metrics::RequestMetrics,
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
     webhook::{WebhookMetrics, WebhookServer},
@@ -87,6 +88,7 @@ struct Shared {
     /// None after the operator has started.
     webhooks: Mutex<Option<WebhookServer>>,
     webhook_metrics: Option<WebhookMetrics>,
+    requests: RequestMetrics,
     drain: Duration,
     blocked: BlockedTimeouts,
 }
@@ -129,6 +131,7 @@ impl Operator {
             admin: Mutex::new(admin),
             webhook_metrics: webhooks.as_ref().map(WebhookServer::metrics),
             webhooks: Mutex::new(webhooks),
+            requests: RequestMetrics::new(),
             drain,
             blocked,
         };
@@ -160,7 +163,8 @@ impl Operator {
     /// Each request is sent once, with and without an election, whatever `default_retry` of `config`
     /// says: kube's own retries (15 after 429, 503 or 504, also of a `POST` that may have been
     /// applied) wait for as long as the server asks for, within the handler's call. The retry policy
-    /// of the controller repeats a failed call.
+    /// of the controller repeats a failed call. The metric `rest_client_requests_total` counts the requests
+    /// that were sent.
     ///
     /// # Errors
     ///
@@ -186,10 +190,12 @@ impl Operator {
     /// [`Fence::connect`]: windlass_controller::Fence::connect
     pub fn connect(&self, mut config: Config) -> Result<Client, kube::Error> {
         config.default_retry = false;
-        match &self.shared.election {
-            Some(election) => election.fence().connect(config),
-            None => Client::try_from(config),
-        }
+        let url = config.cluster_url.clone();
+        let client = match &self.shared.election {
+            Some(election) => election.fence().connect(config)?,
+            None => Client::try_from(config)?,
+        };
+        Ok(self.shared.requests.client(client, &url))
     }
 
     /// Returns a client that passes writes to `client` only while this replica leads. Without a
@@ -219,7 +225,10 @@ impl Operator {
         let election = election.flat_map(LeaderElection::collectors);
         let webhooks = self.shared.webhook_metrics.iter();
         let webhooks = webhooks.flat_map(WebhookMetrics::collectors);
-        controllers.chain(election).chain(webhooks).collect()
+        let requests = self.shared.requests.collectors();
+        (controllers.chain(election).chain(webhooks))
+            .chain(requests)
+            .collect()
     }
 
     /// Runs all controllers until SIGINT or SIGTERM arrives, then drains them. A second signal ends

@@ -137,6 +137,8 @@ struct Pages {
 /// The operator whose state an admin server shows.
 pub(crate) struct Subject {
     pub(crate) controllers: Vec<Arc<dyn ErasedRunnable>>,
+    /// The tasks that also run in a replica that does not lead.
+    pub(crate) each_replica: Vec<Arc<dyn ErasedRunnable>>,
     pub(crate) election: Option<LeaderElection>,
     /// Cancelled when the operator is stopped.
     pub(crate) stop: CancellationToken,
@@ -273,7 +275,8 @@ impl AdminServer {
     /// clients, and delays no probe.
     ///
     /// *Not guaranteed.* That two replicas agree while objects change: compare their checksums while
-    /// none does. A standby runs no informers.
+    /// none does. A standby runs only the informers of
+    /// [each replica](crate::Operator::add_to_each_replica).
     ///
     /// # Example
     ///

@@ -68,9 +68,10 @@ pub use self::{
 /// An operator that has lost its lease ends and does not become a candidate again. The restarted
 /// process then has no state from the time in which it led.
 ///
-/// A standby, a replica that does not lead, runs no informers; it lists when it begins to lead. To
-/// have its stores filled before, run an [`Informer`](windlass_informer::Informer) yourself and add
-/// it to a controller too: the controller then receives the objects that the informer already has.
+/// A standby, a replica that does not lead, does not run the informers of controllers; it lists when it
+/// begins to lead. To have its stores filled before, run an [`Informer`](windlass_informer::Informer) in
+/// [each replica](crate::Operator::add_to_each_replica) and add it to a controller too: the controller
+/// then receives the objects that the informer already has.
 ///
 /// Two replicas with the same [identity](LeaderElectionBuilder::identity) are still two candidates:
 /// each recognizes its own writes by their `renewTime`.

@@ -17,8 +17,9 @@ mod signal;
 // Leader election.
 mod election;
 
-// A limit of the request rate.
+// The rate and the number of requests.
 mod budget;
+mod request_count;
 
 // Health, metrics and spans.
 mod admin;

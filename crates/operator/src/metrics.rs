@@ -2,6 +2,7 @@
 //!
 //! Metrics that exist in client-go have the same names.
 
+use http::Method;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, core::Collector};
 
 /// The metrics of one election.
@@ -65,6 +66,35 @@ impl ElectionMetrics {
 
     pub(crate) fn transitions(&self, transitions: i32) {
         self.transitions.set(transitions.into());
+    }
+}
+
+/// The metrics of the requests to the API server.
+#[derive(Clone)]
+pub(crate) struct RequestMetrics {
+    requests: IntCounterVec,
+}
+
+// === impl RequestMetrics ===
+
+impl RequestMetrics {
+    pub(crate) fn new() -> Self {
+        let opts = Opts::new(
+            "rest_client_requests_total",
+            "Number of requests to the API server, by status code, method and host.",
+        );
+        Self {
+            requests: valid(IntCounterVec::new(opts, &["code", "method", "host"])),
+        }
+    }
+
+    pub(crate) fn collectors(&self) -> Vec<Box<dyn Collector>> {
+        vec![Box::new(self.requests.clone())]
+    }
+
+    pub(crate) fn sent(&self, code: &str, method: &Method, host: &str) {
+        let labels = [code, method.as_str(), host];
+        self.requests.with_label_values(&labels).inc();
     }
 }
 

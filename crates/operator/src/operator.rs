@@ -16,6 +16,7 @@ use windlass_informer::log;
 use crate::{
     AddControllerError, AdminLimits, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
+    metrics::RequestMetrics,
     signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
     webhook::{WebhookMetrics, WebhookServer},
@@ -26,12 +27,13 @@ mod builder;
 
 // All controllers before the start, all running controllers, and a single one.
 mod controller_set;
+mod each_replica;
 mod lead;
 mod registry;
 mod run;
 
 pub use self::builder::OperatorBuilder;
-use self::{controller_set::ControllerSet, registry::ControllerRegistry};
+use self::registry::{ControllerRegistry, Place};
 
 /// Runs controllers as one process, like a `Manager` of controller-runtime.
 ///
@@ -41,8 +43,9 @@ use self::{controller_set::ControllerSet, registry::ControllerRegistry};
 /// replica leads. When a controller ends for any reason, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
 /// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
-/// this replica lost its lease. Then it releases the lease, stops the webhook server and the
-/// [`AdminServer`], and [`run`](Self::run) returns; the error names the controller that ended.
+/// this replica lost its lease. Then it releases the lease, stops the tasks of
+/// [each replica](Self::add_to_each_replica), the webhook server and the [`AdminServer`], and
+/// [`run`](Self::run) returns; the error names the controller that ended.
 ///
 /// *Required.* An operator can run only once. A [`Runnable`](windlass_controller::Runnable) of yours
 /// runs until its token is cancelled, also if it has nothing more to do.
@@ -85,6 +88,7 @@ struct Shared {
     /// None after the operator has started.
     webhooks: Mutex<Option<WebhookServer>>,
     webhook_metrics: Option<WebhookMetrics>,
+    requests: RequestMetrics,
     drain: Duration,
     blocked: BlockedTimeouts,
 }
@@ -127,6 +131,7 @@ impl Operator {
             admin: Mutex::new(admin),
             webhook_metrics: webhooks.as_ref().map(WebhookServer::metrics),
             webhooks: Mutex::new(webhooks),
+            requests: RequestMetrics::new(),
             drain,
             blocked,
         };
@@ -145,7 +150,7 @@ impl Operator {
     /// [`AddControllerError::Finalizer`] if one of its handlers has a finalizer that a handler of
     /// another controller has, for objects that both receive.
     pub fn add_controller(&self, controller: impl Runnable) -> Result<(), AddControllerError> {
-        self.shared.controllers.add(Arc::new(controller))
+        (self.shared.controllers).add(Arc::new(controller), Place::Leader)
     }
 
     /// Creates a client from `config` that sends writes only while this replica leads: a fenced
@@ -160,7 +165,8 @@ impl Operator {
     /// Each request is sent once, with and without an election, whatever `default_retry` of `config`
     /// says: kube's own retries (15 after 429, 503 or 504, also of a `POST` that may have been
     /// applied) wait for as long as the server asks for, within the handler's call. The retry policy
-    /// of the controller repeats a failed call.
+    /// of the controller repeats a failed call. The metric `rest_client_requests_total` counts the requests
+    /// that were sent.
     ///
     /// # Errors
     ///
@@ -186,10 +192,12 @@ impl Operator {
     /// [`Fence::connect`]: windlass_controller::Fence::connect
     pub fn connect(&self, mut config: Config) -> Result<Client, kube::Error> {
         config.default_retry = false;
-        match &self.shared.election {
-            Some(election) => election.fence().connect(config),
-            None => Client::try_from(config),
-        }
+        let url = config.cluster_url.clone();
+        let client = match &self.shared.election {
+            Some(election) => election.fence().connect(config)?,
+            None => Client::try_from(config)?,
+        };
+        Ok(self.shared.requests.client(client, &url))
     }
 
     /// Returns a client that passes writes to `client` only while this replica leads. Without a
@@ -219,7 +227,10 @@ impl Operator {
         let election = election.flat_map(LeaderElection::collectors);
         let webhooks = self.shared.webhook_metrics.iter();
         let webhooks = webhooks.flat_map(WebhookMetrics::collectors);
-        controllers.chain(election).chain(webhooks).collect()
+        let requests = self.shared.requests.collectors();
+        (controllers.chain(election).chain(webhooks))
+            .chain(requests)
+            .collect()
     }
 
     /// Runs all controllers until SIGINT or SIGTERM arrives, then drains them. A second signal ends
@@ -294,10 +305,10 @@ impl Operator {
         stop: CancellationToken,
         exit_after: Option<Duration>,
     ) -> Result<(), OperatorError> {
-        let Some(controllers) = self.shared.controllers.close() else {
+        let Some(added) = self.shared.controllers.close() else {
             return Err(OperatorError::AlreadyRan);
         };
-        if controllers.is_empty() && self.shared.webhook_metrics.is_none() {
+        if added.all().next().is_none() && self.shared.webhook_metrics.is_none() {
             log::warn!(
                 "the operator has no controllers and reconciles nothing; \
                  add them with Operator::add_controller before it runs"
@@ -306,7 +317,7 @@ impl Operator {
         let stop = stop.child_token();
         let progress = Progress::default();
         let watched = Watched {
-            controllers: controllers.clone(),
+            controllers: added.all().cloned().collect(),
             election: self.shared.election.clone(),
             timeouts: self.shared.blocked,
             exit_after,
@@ -318,7 +329,8 @@ impl Operator {
             None => None,
         };
         let subject = Subject {
-            controllers: controllers.clone(),
+            controllers: added.controllers.clone(),
+            each_replica: added.each_replica.clone(),
             election: self.shared.election.clone(),
             stop: stop.clone(),
             progress: progress.clone(),
@@ -332,13 +344,7 @@ impl Operator {
             None => None,
         };
         let _watchdog = Watchdog::start(watched, &progress);
-        // Boxed, because the future of an election is large and becomes part of the caller's.
-        let outcome = if let Some(election) = &self.shared.election {
-            Box::pin(self.lead(election, &stop, controllers)).await
-        } else {
-            let mut controllers = ControllerSet::start(controllers, stop);
-            controllers.run(self.shared.drain).await
-        };
+        let outcome = self.run_added(added, &stop).await;
         let webhooks = webhooks.map(|server| server.end(AdminLimits::WEBHOOKS_END));
         let admin = admin.map(|server| server.end(ADMIN_END));
         join(OptionFuture::from(webhooks), OptionFuture::from(admin)).await;

@@ -483,6 +483,42 @@ async fn a_standby_is_ready_and_a_replica_that_cannot_read_the_lease_is_not() {
     third.stop().await;
 }
 
+#[tokio::test]
+async fn a_standby_is_not_ready_before_the_informers_of_each_replica() {
+    let server = ApiServer::new();
+    let (configs, source) = Scripted::<ConfigMap>::new();
+    let mut source = Some(source);
+    let mut start = |identity| {
+        let election = LeaderElection::builder(server.client(), "default", "web");
+        let election = election.identity(identity).build().expect("valid settings");
+        let builder = Operator::builder().leader_election(election);
+        Running::start(builder, AdminServer::diagnostics, |operator| {
+            let Some(source) = source.take_if(|_| identity == "second") else {
+                return;
+            };
+            let cache = InformerController::builder().name("cache").build();
+            let cache = cache.expect("valid settings");
+            let kind = cache.kind("configs").expect("a new kind");
+            let informer = Informer::new(source);
+            cache.add_informer(&kind, &informer).expect("new");
+            operator.add_to_each_replica(cache).expect("a new name");
+        })
+    };
+    let first = start("first");
+    first.until("/ready", 200, "leading").await;
+    let second = start("second");
+    let line = "[-] informer configs of cache: ";
+    let page = second.until("/ready", 503, line).await;
+    assert!(!page.contains("leading, with"), "{page}");
+    configs.list([]).await.expect("it runs");
+    let page = second.until("/ready", 200, "standing by").await;
+    assert!(page.contains("[+] informer configs of cache: "), "{page}");
+    let page = second.until("/debug/windlass", 200, "cache").await;
+    assert!(page.contains("configs"), "{page}");
+    first.stop().await;
+    second.stop().await;
+}
+
 /// The body of a request is text, of which a part may be missing or wrong.
 #[tokio::test]
 async fn a_body_that_is_not_as_announced_is_a_bad_request() {

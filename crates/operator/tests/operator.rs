@@ -119,6 +119,72 @@ async fn controllers_run_until_the_stop_and_are_awaited() {
     assert!(asked.elapsed() >= SHORT, "they were waited for");
 }
 
+/// Adds a task for each replica.
+fn add_task(operator: &Operator, plan: Plan, running: &Arc<AtomicUsize>) {
+    let running = Arc::clone(running);
+    let name = "task";
+    let task = Fake {
+        name,
+        plan,
+        running,
+    };
+    operator.add_to_each_replica(task).expect("a new name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_each_replica_is_stopped_after_the_controllers_and_has_the_rest_of_the_drain() {
+    let drain = Duration::from_secs(25);
+    // How long the controller, and the task after it, take to end.
+    for (controller, task, took, error) in [
+        (SHORT, SHORT, 2 * SHORT, None),
+        (SHORT, LONG, drain, Some("task")),
+        (LONG, Duration::ZERO, drain, Some("a")),
+        (LONG, Duration::from_millis(50), drain, Some("a")),
+    ] {
+        let (operator, running) = operator([("a", Plan::Linger(controller))]);
+        let tasks = Arc::new(AtomicUsize::new(0));
+        add_task(&operator, Plan::Linger(task), &tasks);
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            async move { operator.run_until(stop).await }
+        });
+        sleep(LONG).await;
+        stop.cancel();
+        let asked = Instant::now();
+        sleep(SHORT / 2).await;
+        assert_eq!(running.load(Ordering::SeqCst), 1);
+        assert_eq!(tasks.load(Ordering::SeqCst), 1, "it is not stopped yet");
+        let ended = run.await.expect("no panic");
+        let over = asked.elapsed().checked_sub(took).expect("no earlier end");
+        assert!(over < Duration::from_millis(200), "{over:?}");
+        match (ended, error) {
+            (Ok(()), None) => {}
+            (Err(OperatorError::Undrained { controllers, .. }), Some(name)) => {
+                assert_eq!(controllers, [name]);
+            }
+            (ended, error) => panic!("{ended:?}, not {error:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_each_replica_that_ends_stops_the_operator_and_its_controllers() {
+    for plan in [
+        Plan::FailAfter(SHORT),
+        Plan::PanicAfter(SHORT),
+        Plan::EndAfter(SHORT),
+    ] {
+        let (operator, running) = operator([("a", Plan::Linger(SHORT))]);
+        add_task(&operator, plan, &running);
+        let began = Instant::now();
+        let error = operator.run_until(CancellationToken::new()).await;
+        let error = error.expect_err("the task ended").to_string();
+        assert!(error.contains("\"task\""), "{error}");
+        assert_eq!(began.elapsed(), 2 * SHORT, "the controller was waited for");
+    }
+}
+
 /// Rows: GA-63
 #[tokio::test(start_paused = true)]
 async fn a_controller_cannot_be_added_to_a_running_operator() {

@@ -12,6 +12,7 @@ use kube::{
     Api,
     api::{DeleteParams, PostParams},
 };
+use prometheus::{Registry, TextEncoder};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -207,4 +208,57 @@ async fn a_probe_sends_no_request_and_shows_reasons_only_to_allowed_clients() {
         stop.cancel();
         run.await.expect("no panic").expect("no error");
     }
+}
+
+/// The samples of `rest_client_requests_total`, in order.
+fn counted(operator: &Operator) -> Vec<String> {
+    let registry = Registry::new();
+    for collector in operator.prometheus_collectors() {
+        registry.register(collector).expect("no name twice");
+    }
+    let text = TextEncoder::new().encode_to_string(&registry.gather());
+    let text = text.expect("text");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let lines = lines.filter_map(|line| line.strip_prefix("rest_client_requests_total"));
+    lines.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_requests_of_a_connected_client_are_counted_as_by_client_go() {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+    let host = listening.addr().to_string();
+    let config = kube::Config::new(listening.url().parse().expect("a URL"));
+    let operator = Operator::new();
+    assert_eq!(counted(&operator), [""; 0]);
+    let client = operator.connect(config.clone()).expect("a client");
+    let configs: Api<ConfigMap> = Api::namespaced(client, "default");
+    let mut config_map = ConfigMap::default();
+    config_map.metadata.name = Some("a".to_owned());
+    assert_eq!(configs.get_opt("a").await.expect("a response"), None);
+    for name in ["a", "b"] {
+        config_map.metadata.name = Some(name.to_owned());
+        let created = configs.create(&PostParams::default(), &config_map).await;
+        created.expect("new");
+    }
+    let sample = |code: &str, method: &str, count: u32| {
+        format!("{{code=\"{code}\",host=\"{host}\",method=\"{method}\"}} {count}")
+    };
+    let expected = [sample("201", "POST", 2), sample("404", "GET", 1)];
+    assert_eq!(counted(&operator), expected);
+
+    // A write that the fence refuses is not sent.
+    let election = LeaderElection::new(server.client(), "default", "web").expect("names");
+    let operator = Operator::builder().leader_election(election).build();
+    let client = operator.connect(config).expect("a client");
+    let configs: Api<ConfigMap> = Api::namespaced(client, "default");
+    let refused = configs.create(&PostParams::default(), &config_map).await;
+    refused.expect_err("it does not lead");
+    configs.get("a").await.expect("it exists");
+    assert_eq!(counted(&operator), [sample("200", "GET", 1)]);
+
+    drop(listening);
+    configs.get("a").await.expect_err("no connection");
+    let expected = [sample("200", "GET", 1), sample("<error>", "GET", 1)];
+    assert_eq!(counted(&operator), expected);
 }

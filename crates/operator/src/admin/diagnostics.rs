@@ -71,7 +71,7 @@ struct Informer {
 impl DiagnosticsPage {
     pub(super) fn new(subject: &Subject) -> Self {
         Self {
-            controllers: subject.controllers.clone(),
+            controllers: [&*subject.controllers, &*subject.each_replica].concat(),
             election: subject.election.clone(),
             reading: BlockingCall::new(MAX_AGE),
         }

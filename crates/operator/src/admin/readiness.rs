@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::future::{OptionFuture, join, join_all};
 use windlass_controller::{ErasedRunnable, InformerHealth};
 use windlass_informer::{ErrorChain, HealthState};
 
@@ -14,6 +14,15 @@ use crate::{LeaderElection, election::ElectionState};
 pub(super) struct Readiness {
     subject: Subject,
     controllers: Vec<ControllerHealth>,
+    /// The tasks that also run in a replica that does not lead.
+    each_replica: Vec<ControllerHealth>,
+}
+
+/// The lines about informers.
+pub(super) struct InformerLines {
+    /// None while this replica does not lead, because then no controllers run.
+    controllers: Option<Vec<Line>>,
+    each_replica: Vec<Line>,
 }
 
 /// Reads the health of one controller. Health functions are user code and may block.
@@ -27,15 +36,13 @@ struct ControllerHealth {
 
 impl Readiness {
     pub(super) fn new(mut subject: Subject) -> Self {
-        let controllers = std::mem::take(&mut subject.controllers);
-        let controllers = controllers.into_iter().map(|controller| ControllerHealth {
-            name: controller.name().to_owned(),
-            controller,
-            // A probe shows the state at its time.
-            call: BlockingCall::new(Duration::ZERO),
-        });
+        let mut health = |of: fn(&mut Subject) -> &mut Vec<Arc<dyn ErasedRunnable>>| {
+            let all = std::mem::take(of(&mut subject));
+            all.into_iter().map(ControllerHealth::new).collect()
+        };
         Self {
-            controllers: controllers.collect(),
+            controllers: health(|it| &mut it.controllers),
+            each_replica: health(|it| &mut it.each_replica),
             subject,
         }
     }
@@ -47,24 +54,26 @@ impl Readiness {
         line.into_iter().collect()
     }
 
-    /// The lines about the informers. `None` while this replica does not lead, because then no
-    /// controllers run. Each health function has the time `limit`.
-    pub(super) async fn health(&self, limit: Duration) -> Option<Vec<Line>> {
+    /// The lines about the informers. Each health function has the time `limit`.
+    pub(super) async fn health(&self, limit: Duration) -> InformerLines {
         let election = self.subject.election.as_ref();
-        if election.is_some_and(|it| it.state() != ElectionState::Leader) {
-            return None;
+        let runs = election.is_none_or(|it| it.state() == ElectionState::Leader);
+        let controllers = OptionFuture::from(runs.then(|| lines(&self.controllers, limit)));
+        let (controllers, each_replica) = join(controllers, lines(&self.each_replica, limit)).await;
+        InformerLines {
+            controllers,
+            each_replica,
         }
-        let controllers = self.controllers.iter().map(|it| it.lines(limit));
-        Some(join_all(controllers).await.into_iter().flatten().collect())
     }
 
     /// The lines about the operator, its election and its informers. `health` was read just before.
-    pub(super) async fn lines(&self, health: Option<Vec<Line>>, limit: Duration) -> Vec<Line> {
+    pub(super) async fn lines(&self, health: InformerLines, limit: Duration) -> Vec<Line> {
         let mut lines = self.blocked();
         if self.subject.stop.is_cancelled() {
             lines.push(Line::new("operator", Err("is stopping".to_owned())));
         }
         lines.extend(self.subject.webhooks.as_ref().map(webhook_line));
+        lines.extend(health.each_replica);
         if let Some(election) = &self.subject.election {
             let state = election.state();
             lines.push(election_line(election, &state));
@@ -72,12 +81,11 @@ impl Readiness {
                 return lines;
             }
         }
-        let health = match health {
-            Some(health) => Some(health),
+        lines.extend(match health.controllers {
+            Some(controllers) => controllers,
             // This replica began to lead in the meantime.
-            None => self.health(limit).await,
-        };
-        lines.extend(health.into_iter().flatten());
+            None => self::lines(&self.controllers, limit).await,
+        });
         lines
     }
 }
@@ -85,6 +93,15 @@ impl Readiness {
 // === impl ControllerHealth ===
 
 impl ControllerHealth {
+    fn new(controller: Arc<dyn ErasedRunnable>) -> Self {
+        Self {
+            name: controller.name().to_owned(),
+            controller,
+            // A probe shows the state at its time.
+            call: BlockingCall::new(Duration::ZERO),
+        }
+    }
+
     async fn lines(&self, limit: Duration) -> Vec<Line> {
         let (name, controller) = (self.name.clone(), Arc::clone(&self.controller));
         let read = move || {
@@ -104,6 +121,11 @@ impl ControllerHealth {
             Err(failure),
         )]
     }
+}
+
+async fn lines(controllers: &[ControllerHealth], limit: Duration) -> Vec<Line> {
+    let lines = controllers.iter().map(|it| it.lines(limit));
+    join_all(lines).await.into_iter().flatten().collect()
 }
 
 /// The line about the webhook server, which does not depend on the election.

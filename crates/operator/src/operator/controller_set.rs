@@ -1,6 +1,6 @@
 //! The running controllers of an operator.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::pending, sync::Arc, time::Duration};
 
 use tokio::{
     task::{Id, JoinError, JoinSet},
@@ -49,6 +49,30 @@ impl ControllerSet {
         }
     }
 
+    /// Waits until a controller ends although it was not stopped, or fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(super) async fn failed(&mut self) -> OperatorError {
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            if let Err(error) = self.outcome(ended) {
+                return error;
+            }
+        }
+        pending().await
+    }
+
+    /// Stops the controllers, and waits until they have ended. Aborts those that have not ended at
+    /// `deadline`, the end of the drain timeout. None if it exceeds the clock's range.
+    pub(super) async fn end(&mut self, deadline: Option<Instant>, drain: Duration) -> Ended {
+        /// A task that only waits for the stop ends within this time.
+        const LEAST: Duration = Duration::from_millis(100);
+        self.deadline = deadline.map(|deadline| deadline.max(Instant::now() + LEAST));
+        self.stop.cancel();
+        self.run(drain).await
+    }
+
     /// Waits until the controllers were stopped and have ended. Aborts those that have not ended
     /// `drain` after the stop.
     pub(super) async fn run(&mut self, drain: Duration) -> Result<(), OperatorError> {
@@ -70,7 +94,7 @@ impl ControllerSet {
                 }
                 () = self.stop.cancelled(), if !stopping => {
                     stopping = true;
-                    self.deadline = Instant::now().checked_add(drain);
+                    self.deadline = self.deadline.or_else(|| Instant::now().checked_add(drain));
                 }
                 deadline = reached(self.deadline) => {
                     let mut controllers: Vec<_> = self.names.values().cloned().collect();
@@ -134,7 +158,7 @@ async fn reached(deadline: Option<Instant>) -> Instant {
             sleep_until(deadline).await;
             deadline
         }
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }
 

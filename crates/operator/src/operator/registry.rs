@@ -1,4 +1,4 @@
-//! The controllers that were added to an operator.
+//! The controllers and tasks that were added to an operator.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,22 @@ use windlass_controller::{ErasedRunnable, FinalizerRegistry};
 
 use crate::AddControllerError;
 
-/// The controllers, and whether more can be added.
+/// What was added to an operator.
+#[derive(Clone, Default)]
+pub(super) struct Added {
+    pub(super) controllers: Vec<Arc<dyn ErasedRunnable>>,
+    /// The tasks that also run in a replica that does not lead.
+    pub(super) each_replica: Vec<Arc<dyn ErasedRunnable>>,
+}
+
+/// Which replicas run it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Leader,
+    EachReplica,
+}
+
+/// The controllers and tasks, and whether more can be added.
 #[derive(Default)]
 pub(super) struct ControllerRegistry {
     state: Mutex<State>,
@@ -15,46 +30,60 @@ pub(super) struct ControllerRegistry {
 
 #[derive(Default)]
 struct State {
-    controllers: Vec<Arc<dyn ErasedRunnable>>,
+    added: Added,
     closed: bool,
+}
+
+// === impl Added ===
+
+impl Added {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<dyn ErasedRunnable>> {
+        self.controllers.iter().chain(&self.each_replica)
+    }
 }
 
 // === impl ControllerRegistry ===
 
 impl ControllerRegistry {
-    /// Adds a controller, unless the registry was closed or has a controller with the same name, or
-    /// with the same finalizer for the same objects.
-    pub(super) fn add(&self, added: Arc<dyn ErasedRunnable>) -> Result<(), AddControllerError> {
+    /// Adds a controller or task, unless the registry was closed or has one with the same name, or with
+    /// the same finalizer for the same objects.
+    pub(super) fn add(
+        &self,
+        added: Arc<dyn ErasedRunnable>,
+        place: Place,
+    ) -> Result<(), AddControllerError> {
         let controller = added.name().to_owned();
         let mut state = self.lock();
         if state.closed {
             return Err(AddControllerError::AlreadyRan { controller });
         }
-        let mut others = state.controllers.iter();
-        if others.any(|other| other.name() == controller) {
+        if state.added.all().any(|other| other.name() == controller) {
             return Err(AddControllerError::NameTaken { controller });
         }
         (added.register_finalizers(&self.finalizers))
             .map_err(Box::new)
             .map_err(|source| AddControllerError::Finalizer { controller, source })?;
-        state.controllers.push(added);
+        match place {
+            Place::Leader => state.added.controllers.push(added),
+            Place::EachReplica => state.added.each_replica.push(added),
+        }
         Ok(())
     }
 
-    /// All controllers, in the order in which they were added.
+    /// All controllers and tasks, each in the order in which they were added.
     pub(super) fn all(&self) -> Vec<Arc<dyn ErasedRunnable>> {
-        self.lock().controllers.clone()
+        self.lock().added.all().cloned().collect()
     }
 
-    /// Closes the registry, so that no controller can be added any more. Returns all controllers,
-    /// or none if the registry was closed before.
-    pub(super) fn close(&self) -> Option<Vec<Arc<dyn ErasedRunnable>>> {
+    /// Closes the registry, so that nothing can be added any more. Returns what was added, or none if the
+    /// registry was closed before.
+    pub(super) fn close(&self) -> Option<Added> {
         let mut state = self.lock();
         if state.closed {
             return None;
         }
         state.closed = true;
-        Some(state.controllers.clone())
+        Some(state.added.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -53,7 +53,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 pub use self::{
-    controller::ControllerSettings, error::SettingsError, operator::OperatorSettings,
+    controller::ControllerSettings,
+    error::SettingsError,
+    operator::{HealthDetailsSetting, OperatorSettings},
     watch::WatchSettings,
 };
 

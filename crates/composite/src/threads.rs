@@ -9,7 +9,11 @@ use std::{
 use kube::Resource;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Mutex as Turn;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::Mutex as Turn,
+    task::block_in_place,
+};
 use tokio_util::task::TaskTracker;
 use tracing::dispatcher::{get_default, with_default};
 use windlass_controller::{Failure, HandlerError, is_time_simulated};
@@ -113,8 +117,13 @@ where
         self.threads.call(&uid, call).await
     }
 
-    /// Called on the thread of the task: it gets a reference to the error.
+    /// Called on the thread of the task, because it gets a reference to the error. The other tasks of
+    /// the thread move to another one meanwhile, if the runtime has several.
     async fn error_status(&self, request: SyncRequest<P>, error: &HandlerError) -> Option<Value> {
-        self.handler.error_status(&request, error)
+        let call = || self.handler.error_status(&request, error);
+        match Handle::current().runtime_flavor() {
+            RuntimeFlavor::MultiThread if !is_time_simulated() => block_in_place(call),
+            _ => call(),
+        }
     }
 }

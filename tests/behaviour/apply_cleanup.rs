@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
-    Informer, ObjectKey, Outcome,
+    Outcome,
     apply_cleanup::{ApplyCleanup, ApplyCleanupController, ApplyCleanupError},
     controller::{RunError, Runnable as _},
     finalizer::OnSelectorExit,
@@ -251,28 +251,6 @@ on_both_servers! {
             it.is_none_or(|it| it.finalizers().iter().all(|it| it != FINALIZER))
         };
         await_condition(configs.clone(), "a", is_released).await.expect("released");
-        rig.stop().await;
-    }
-
-    /// Its kind can be missing, or a permission.
-    async fn calls_do_not_wait_for_a_related_kind_that_cannot_be_listed(cluster: Cluster) {
-        let configs = cluster.api_aside::<ConfigMap>();
-        let (script, source) = windlass::source::Scripted::<Secret>::new();
-        let informer = Informer::new(source);
-        let namespace = cluster.namespace().to_owned();
-        let mut rig = Rig::with(&cluster, cluster.client().await, |controller| {
-            controller.watches(&informer, move |_: &Secret| {
-                [ObjectKey::new("a").within(namespace.clone())]
-            })
-        });
-        create(&configs, "a", &[]).await;
-        rig.until("success a").await;
-        // Its first list causes a call.
-        let mut secret = Secret::default();
-        secret.metadata.name = Some("any".to_owned());
-        secret.metadata.resource_version = Some("1".to_owned());
-        script.list([secret]).await.expect("it runs");
-        rig.until("success a").await;
         rig.stop().await;
     }
 

@@ -16,7 +16,9 @@ pub enum Mode {
     /// [`delete`](crate::Owned::delete) and [`prune`](crate::Owned::prune) do nothing, and
     /// [`Context::client`](crate::Context::client) refuses writes except of a status and of Events.
     /// A call that fails after such a refusal ends without an error and without a retry. The clean-up
-    /// waits. The removal of the annotation reconciles the object.
+    /// waits. The removal of the annotation reconciles the object. An object that leaves the selector of
+    /// its watch is [treated](crate::OnSelectorExit) as if it were not paused, because no later event
+    /// of it follows.
     Paused,
 }
 

@@ -170,6 +170,10 @@ impl OwnWrites {
         if call.has_overflowed {
             reasons = Some(Reasons::CHANGED | Reasons::RELATED);
         }
+        if !is_in_backoff && let Some(missed) = writes.for_retry.take() {
+            // They arrived after this call, which was the retry, had begun.
+            reasons = Some(reasons.unwrap_or(missed) | missed);
+        }
         if writes.is_empty() {
             self.lanes.remove(lane);
         }

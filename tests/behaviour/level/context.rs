@@ -151,6 +151,38 @@ on_both_servers! {
         }
     }
 
+    /// The status of the earlier program is as desired already, and the object is paused at first.
+    async fn the_status_of_an_earlier_program_is_taken_over_once_after_a_start(cluster: Cluster) {
+        let deployments = cluster.api_aside::<Deployment>();
+        let mut created: Deployment = serde_json::from_value(deployment("a")).expect("a deployment");
+        created.annotations_mut().insert("windlass.dev/paused".to_owned(), "true".to_owned());
+        create(&deployments, created).await;
+        let earlier = PatchParams { field_manager: Some("earlier".into()), ..PatchParams::default() };
+        let status = Patch::Merge(json!({ "status": { "replicas": 2 } }));
+        deployments.patch_status("a", &earlier, &status).await.expect("there");
+        let (sender, receiver) = mpsc::channel(64);
+        let reconciler = move |cx: Context<Deployment>| {
+            let sender = sender.clone();
+            async move {
+                let written = cx.write_status(json!({ "replicas": 2 })).await?;
+                say(&sender, written.to_string()).await;
+                Ok::<_, Failure>(Outcome::done())
+            }
+        };
+        let builder = builder::<Deployment>(&cluster).await.migrate_status_from("earlier");
+        let mut rig = Rig::start(builder.build(reconciler).expect("good settings"), receiver);
+        assert_eq!(rig.next().await, "false", "a pause allows no write of its metadata");
+        let continued = json!({ "metadata": { "annotations": { "windlass.dev/paused": null } } });
+        patch(&deployments, "a", continued).await;
+        assert_eq!(rig.next().await, "true");
+        let fields = deployments.get("a").await.expect("there").metadata.managed_fields;
+        let managers: Vec<_> = fields.into_iter().flatten().filter_map(|it| it.manager).collect();
+        assert!(!managers.contains(&"earlier".to_owned()), "{managers:?}");
+        patch(&deployments, "a", json!({ "metadata": { "labels": { "round": "2" } } })).await;
+        assert_eq!(rig.next().await, "false");
+        rig.stop().await;
+    }
+
     async fn a_status_of_a_kind_without_the_subresource_is_an_error(cluster: Cluster) {
         let (sender, receiver) = mpsc::channel(64);
         let reconciler = move |cx: Context<ConfigMap>| {

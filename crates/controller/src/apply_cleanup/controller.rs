@@ -147,8 +147,7 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
         let informer = informer.clone();
         self.related.push(Box::new(move |controller, to| {
             let kind = format!("{} of {}", informer.resource(), to.name());
-            // It only causes calls: they do not wait for its list.
-            let kind = controller.optional_kind::<K>(&kind)?;
+            let kind = controller.kind::<K>(&kind)?;
             controller.add_informer(&kind, &informer)?;
             controller.add_mapper(&kind, to, mapper.clone())?;
             Ok(())

@@ -19,6 +19,8 @@ pub struct ChildMemory {
     children: BTreeMap<ChildId, Remembered>,
     /// The last status of the parent.
     pub(crate) status: Option<RememberedStatus>,
+    /// Whether the fields of earlier managers were moved in its status.
+    pub(crate) is_status_migrated: bool,
 }
 
 /// A child of a parent: its kind as `plural.group`, namespace and name.

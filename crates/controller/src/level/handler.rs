@@ -148,7 +148,7 @@ where
             Begin::After(wait) => return Ok(Outcome::deferred(wait)),
         };
         // A call that has waited for own writes has not used the limit.
-        self.paces.begin(request.key(), now);
+        self.paces.begin(request.key(), Instant::now());
         match &self.held {
             Some(held) => self.with_finalizer(held, request).await,
             None if request.object().meta().deletion_timestamp.is_some() => Ok(Outcome::done()),

@@ -61,9 +61,6 @@ struct Added<K> {
     resync: Option<Duration>,
 }
 
-/// The time between two attempts to wait for an informer that does not run yet.
-const RETRY_SYNCED: Duration = Duration::from_secs(1);
-
 /// How often an optional kind that was absent is looked at.
 const ABSENCE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -118,6 +115,8 @@ impl<K: Watchable> Informers<K> {
             client: client.clone(),
             resync,
         });
+        // Also for the watches that are added later: a read asks all of them.
+        self.shared.indexes.write().extend(watch.indexes());
         self.open(controller, watch).map(drop)
     }
 
@@ -131,8 +130,6 @@ impl<K: Watchable> Informers<K> {
         };
         let is_of_another_cluster = watch.is_of_another_cluster;
         let (opened, indexes) = watch.open(&added.client)?;
-        // Also for the watches that are added later: a read asks all of them.
-        self.shared.indexes.write().extend(indexes);
         let informers = match opened {
             Opened::Shared(informer) => vec![informer],
             Opened::Own(lists) => {
@@ -148,7 +145,7 @@ impl<K: Watchable> Informers<K> {
         };
         for informer in &informers {
             let declared = self.shared.indexes.read();
-            for add in &*declared {
+            for add in declared.iter().chain(&indexes) {
                 add(informer)?;
             }
         }
@@ -191,7 +188,8 @@ impl<K: Watchable> Informers<K> {
     /// # Errors
     ///
     /// [`ControllerBuildError`] if the controller was dropped, a selector is invalid, the watch has a
-    /// filter of its own, or the same informer was already added.
+    /// filter of its own, an informer that has run before lacks an index of the first watch, or the same
+    /// informer was already added.
     pub fn add(&self, watch: Watch<K>) -> Result<AddedWatch, ControllerBuildError> {
         let added = self.shared.controller.get();
         let controller = added.and_then(|added| added.controller.upgrade());
@@ -258,15 +256,9 @@ impl<K: Watchable> Informers<K> {
     /// Calls `reconcile_all` after the first list of an optional kind, and each time after a call saw
     /// that the kind is absent: the list may be empty, so that no event follows.
     pub(super) async fn follow(self, reconcile_all: impl Fn() + Send) {
-        for informer in self.informers() {
-            // Fails if the controller does not run it in time, or has stopped.
-            while informer.synced().await.is_err() {
-                sleep(RETRY_SYNCED).await;
-            }
-        }
         let was_absent = &self.shared.was_absent;
-        was_absent.store(false, Ordering::Release);
-        reconcile_all();
+        // Calls can begin before the first list.
+        was_absent.store(true, Ordering::Release);
         loop {
             sleep(ABSENCE_PERIOD).await;
             if was_absent.load(Ordering::Acquire) && !self.lacks_objects() {

@@ -6,6 +6,7 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_informer::{LazyObject, ObjectIdentity as _, resource_name};
@@ -13,7 +14,7 @@ use windlass_informer::{LazyObject, ObjectIdentity as _, resource_name};
 use super::{Context, Mode, Watchable};
 use crate::{
     ChildError, Failure,
-    children::{RememberedStatus, migrate},
+    children::{ChildMemory, RememberedStatus, migrate},
     own_writes::parse_version,
 };
 
@@ -47,8 +48,9 @@ impl<K: Watchable> Context<K> {
         let memory = self.call.setup.memories.of(&*newest);
         let is_known = known == status
             || matches!(&memory.lock().status, Some(last) if last.shows(&status, &known));
+        let migrates = self.migrates_status(&memory);
         // In a stale call the store can have the status before the last write.
-        if is_known && !self.is_stale() {
+        if is_known && !self.is_stale() && !migrates {
             return Ok(false);
         }
         let types = self.call.setup.types();
@@ -76,7 +78,13 @@ impl<K: Watchable> Context<K> {
         }
         match sent {
             Ok(answer) => {
-                let answer = self.migrate_status(answer, &body(None)).await?;
+                let answer = if migrates {
+                    let answer = self.migrate_status(answer, &body(None)).await?;
+                    memory.lock().is_status_migrated = true;
+                    answer
+                } else {
+                    answer
+                };
                 let shown = answer.try_parse::<K>().ok();
                 let shown = shown.and_then(|it| status_of(&it).ok());
                 // Most answers show exactly what was written.
@@ -102,6 +110,14 @@ impl<K: Watchable> Context<K> {
         }
     }
 
+    /// Whether the fields of earlier managers were not moved yet. Not while the object is paused: that is
+    /// more than a write of the status.
+    fn migrates_status(&self, memory: &Mutex<ChildMemory>) -> bool {
+        !self.call.setup.earlier_managers.is_empty()
+            && self.mode() != Mode::Paused
+            && !memory.lock().is_status_migrated
+    }
+
     /// Moves the fields of earlier managers in `answer`, the response to an apply of a status, to our
     /// applies, and applies `body` again: that removes those that it does not have.
     async fn migrate_status(
@@ -110,9 +126,6 @@ impl<K: Watchable> Context<K> {
         body: &Patch<Value>,
     ) -> Result<DynamicObject, Failure> {
         let earlier = &self.call.setup.earlier_managers;
-        if earlier.is_empty() {
-            return Ok(answer);
-        }
         let object = json!({ "metadata": answer.metadata });
         let Some(entries) = migrate::moved(&object, self.field_manager(), earlier, "status") else {
             return Ok(answer);

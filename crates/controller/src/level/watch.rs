@@ -251,7 +251,7 @@ impl<K: Watchable> Watch<K> {
     /// Sets which events of the objects cause calls, for example only those that change the readiness of
     /// a Node, and not its heartbeats. The store and the handle show all objects. Each further filter
     /// rejects more. For the primary kind it is the [`filter`](super::ControllerBuilder::filter) of the
-    /// controller.
+    /// controller, which replaces it.
     ///
     /// ```
     /// use k8s_openapi::api::apps::v1::Deployment;
@@ -280,6 +280,10 @@ impl<K: Watchable> Watch<K> {
         self.indexes
             .push(Arc::new(move |informer| informer.add_index(&index)));
         self
+    }
+
+    pub(super) fn indexes(&self) -> Indexes<K> {
+        self.indexes.clone()
     }
 
     /// The lists and watches, and the indexes.

@@ -75,6 +75,16 @@ pub enum Retry {
     Never,
 }
 
+// === impl Instructions ===
+
+impl Instructions {
+    /// Whether the call is repeated because another writer was faster. A permanent failure is reported
+    /// as such, also if it is a conflict.
+    pub(crate) fn is_repeated_conflict(&self) -> bool {
+        self.is_conflict && self.retry != Retry::Never
+    }
+}
+
 // === impl Failure ===
 
 impl Failure {

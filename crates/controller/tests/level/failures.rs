@@ -258,7 +258,8 @@ async fn each_call_is_reported_and_a_dropped_one_as_abandoned() {
             1 => Ok(Outcome::requeue_after(secs(5))),
             2 => Err(Failure::new("no")),
             3 => Err(Failure::new("outdated").conflict()),
-            4 => Ok(Outcome::done()),
+            4 => Err(Failure::new("for ever").conflict().permanent()),
+            5 => Ok(Outcome::done()),
             _ => std::future::pending().await,
         }
     });
@@ -284,11 +285,15 @@ async fn each_call_is_reported_and_a_dropped_one_as_abandoned() {
     let rig = Rig::start(&log, reported, reconciler).await;
     rig.apply(config("web", 1)).await;
     pass(secs(100)).await;
-    rig.apply(generation("web", 2)).await;
-    rig.logged().await;
+    for version in [2, 3] {
+        rig.apply(generation("web", version)).await;
+        rig.logged().await;
+    }
     rig.abort().await;
     let calls = calls.lock().join(", ");
-    let expected = "web 0 requeued, web 0 failed, web 1 conflict, web 1 succeeded, web 0 abandoned";
+    // A permanent conflict is an error.
+    let expected = "web 0 requeued, web 0 failed, web 1 conflict, web 1 failed, web 0 succeeded, \
+                    web 0 abandoned";
     assert_eq!(calls, expected);
 }
 

@@ -158,7 +158,7 @@ impl Turn<'_> {
         *now = self.shared.engine.now();
         let is_conflict = ended
             .as_ref()
-            .is_err_and(|failed| failed.instructions.is_conflict);
+            .is_err_and(|failed| failed.instructions.is_repeated_conflict());
         let is_fenced = result.is_err_and(|error| self.shared.is_refused_by_fence(error));
         if ended.as_ref().is_ok_and(Outcome::is_deferred) {
             observed.discard();

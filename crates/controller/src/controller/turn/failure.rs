@@ -77,9 +77,7 @@ impl Turn<'_> {
     ) -> (Option<Duration>, u32, RetrySchedule) {
         let is_finalizer = failed.error.is_finalizer_failure();
         let kept = kept_due.map(|due| due - now);
-        // A permanent failure is reported as such, also if it is a conflict.
-        let delay = if failed.instructions.is_conflict && failed.instructions.retry != Retry::Never
-        {
+        let delay = if failed.instructions.is_repeated_conflict() {
             self.conflict_delay(invocation, failed)
         } else if is_finalizer {
             let delay = |random| {

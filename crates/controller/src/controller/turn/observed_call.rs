@@ -40,7 +40,9 @@ impl ObservedCall<'_> {
                 Some(delay) => CallOutcome::Requeued(delay),
                 None => CallOutcome::Succeeded,
             },
-            Err(failed) if failed.instructions.is_conflict => CallOutcome::Conflict(&failed.error),
+            Err(failed) if failed.instructions.is_repeated_conflict() => {
+                CallOutcome::Conflict(&failed.error)
+            }
             Err(failed) => CallOutcome::Failed(&failed.error),
         };
         self.report(now, outcome);

@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, time::Duration};
 
 use super::State;
+use crate::Action;
 
 /// A failed call, with instructions for the retry.
 ///
@@ -60,6 +61,8 @@ pub(crate) struct Instructions {
     pub(crate) retry: Retry,
     /// Whether another writer was faster.
     pub(crate) is_conflict: bool,
+    /// The action of the inner call, if it is that of a wrapper with a finalizer.
+    pub(crate) inner_action: Option<Action>,
 }
 
 /// Whether and when a failed call is repeated.
@@ -118,6 +121,13 @@ impl Failure {
     pub(crate) fn state_as(mut self, state: impl FnOnce(Option<State>) -> State) -> Self {
         let before = self.instructions.state.take();
         self.state(state(before))
+    }
+
+    /// Sets the action that the inner handler of a wrapper has received. A failure from a wrapper in
+    /// this one keeps its action.
+    pub(crate) fn inner_action(mut self, action: Action) -> Self {
+        self.instructions.inner_action.get_or_insert(action);
+        self
     }
 
     /// Creates a failure with these instructions.

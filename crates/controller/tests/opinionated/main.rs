@@ -21,6 +21,7 @@ mod model;
 mod reconciler;
 mod registry;
 mod repeated;
+mod reports;
 mod selector_exit;
 mod time_limit;
 mod unfinished;

@@ -17,9 +17,9 @@ use super::{
     wrapper_call::WrapperCall,
 };
 use crate::{
-    Action, Failure, HandlerError, Outcome, Reconciler, Request, fence,
+    Action, Failure, Outcome, Reconciler, Request, fence,
     finalizer::{FinalizerPresence, is_called_for},
-    work::call_user_code,
+    work::guarded,
 };
 
 // === impl OpinionatedReconciler ===
@@ -53,10 +53,12 @@ where
                 NextStep::CleanUp => {
                     let (request, earlier) = (call.request, call.earlier);
                     let clean_up = |object| self.clean_up(request, object, earlier);
-                    state.clean_up_and_release(call.object, clean_up).await
+                    let cleaned_up = state.clean_up_and_release(call.object, clean_up).await;
+                    cleaned_up.map_err(|failure| failure.inner_action(Action::Deleted))
                 }
                 NextStep::Release => {
-                    state.release(&call.object).await?;
+                    let released = state.release(&call.object).await;
+                    released.map_err(|error| Failure::from(error).inner_action(Action::Deleted))?;
                     Ok(Outcome::done())
                 }
             };
@@ -240,19 +242,10 @@ where
     async fn call_within_limit(&self, request: Request<K>) -> Result<Outcome, Failure> {
         // A wrapper in this one limits its own inner calls.
         let limit = (request.limit()).filter(|_| self.reconciler.finalizer().is_none());
-        let mut called = Box::pin(self.reconciler.reconcile(request));
-        let ended = match limit {
-            None => called.await,
-            Some(limit) => match tokio::time::timeout(limit, &mut called).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    // Values on its stack may panic when they are dropped.
-                    call_user_code("drop of a call that timed out", || drop(called));
-                    return Err(HandlerError::TimedOut { limit }.into());
-                }
-            },
-        };
-        ended.map_err(Into::into)
+        // A panic is a failure of this call too, with its action and state.
+        let called = Box::pin(async { self.reconciler.reconcile(request).await });
+        let ended = guarded("drop of an inner call", called, limit).await;
+        ended?.map_err(Into::into)
     }
 
     /// Whether the predicates of the inner reconciler accept the event.

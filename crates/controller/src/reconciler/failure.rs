@@ -74,7 +74,8 @@ pub enum Retry {
     /// After this delay, if the retry policy repeats the call. A `Retry-After` of the API server in
     /// the error is never undercut.
     After(Duration),
-    /// Not before the next event of the object: the call becomes a dead letter.
+    /// Not before the next event of the object that the predicates accept: the call becomes a dead
+    /// letter.
     Never,
 }
 
@@ -111,7 +112,7 @@ impl Failure {
     }
 
     /// Prevents retries, because they cannot succeed: the call becomes a dead letter at once. The
-    /// next event of the object calls the handler again.
+    /// next event of the object that the predicates accept calls the handler again.
     #[must_use]
     pub fn permanent(self) -> Self {
         self.retry(Retry::Never)

@@ -11,6 +11,7 @@ mod crash;
 mod debug;
 mod direct;
 mod disorder;
+mod exhausted;
 mod fenced;
 mod filtered;
 mod finalizers;

@@ -53,6 +53,9 @@ pub use self::{
 /// is not confused with its predecessor. After a conflict the object is read again immediately, and
 /// after 8 conflicts the call fails. An object that is marked for deletion gets no finalizer.
 ///
+/// `managedFields` and audit logs name the domain of the finalizer as the writer of these patches
+/// ([`FinalizerPatch::field_manager`]).
+///
 /// *Required.* No other operator uses the same name on this kind. The permissions `get` and `patch`
 /// on the kind; on kinds with `OwnerReferencesPermissionEnforcement` also `update` on their
 /// finalizers.

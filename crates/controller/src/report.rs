@@ -20,7 +20,10 @@ pub struct ErrorReport<'a> {
     pub handler_type: &'a str,
     /// Whether that is a watcher, a reconciler or a mapper.
     pub role: Role,
-    /// The action of the call.
+    /// The action of the call. For a wrapper with a finalizer, such as
+    /// [`OpinionatedReconciler`](crate::OpinionatedReconciler), that of the call of its inner handler:
+    /// `Deleted` for a clean-up, whose event is an update. If it fails before it decides about a call,
+    /// that of the event.
     pub action: Action,
     /// The number of earlier failed calls of the same request: 0 for a first call. A finalizer that
     /// could not be written does not count.
@@ -52,7 +55,8 @@ pub struct CallReport<'a> {
     pub handler: HandlerId,
     /// Whether that is a watcher or a reconciler.
     pub role: Role,
-    /// The action of the call.
+    /// The action of the event. A wrapper with a finalizer may have called its inner handler with
+    /// another one: for a clean-up, this is `Updated`, and `Deleted` only in the [`ErrorReport`].
     pub action: Action,
     /// The number of earlier failed calls of the same request: 0 for a first call. A finalizer that
     /// could not be written does not count.

@@ -95,6 +95,36 @@ async fn a_name_is_encoded_as_one_segment_of_the_path() {
     assert_eq!(*asked.lock().expect("no panic"), expected.concat());
 }
 
+/// The manager of the fields is the domain of the finalizer.
+#[tokio::test]
+async fn a_patch_names_its_writer_and_a_read_does_not() {
+    let metadata = json!({ "name": "web", "uid": "u", "finalizers": [OWN] });
+    let queries = Arc::<Mutex<Vec<String>>>::default();
+    let asked = Arc::clone(&queries);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default();
+        let line = format!("{} {query}", request.method());
+        asked.lock().expect("no panic").push(line);
+        let body = match request.uri().path() {
+            "/api/v1/nodes" => json!({ "metadata": {}, "items": [{ "metadata": metadata }] }),
+            _ => json!({ "metadata": metadata }),
+        };
+        async move { Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(body.to_string()))) }
+    });
+    let client = Client::new(service, "default");
+    let name = FinalizerName::new(OWN).expect("a name");
+    let api = Api::<Node>::all(client.clone());
+    let of_client = Finalizers::<Node>::new(client, name.clone()).expect("a finalizer");
+    let of_api = Finalizers::<Node>::new(api.clone(), name).expect("a finalizer");
+    for finalizers in [of_client, of_api] {
+        let found = finalizers.unwatched(&api, |_| false).await.expect("a list");
+        let released = finalizers.release_unwatched(&found[0]).await;
+        assert!(released.expect("it is processed"));
+        let queries = std::mem::take(&mut *queries.lock().expect("no panic"));
+        assert_eq!(queries[1..], ["GET ", "PATCH fieldManager=example.io"]);
+    }
+}
+
 /// The refusal of a request with `code` and with this demanded wait.
 async fn refusal(code: u16, wait: Value) -> Status {
     let body = json!({

@@ -68,6 +68,23 @@ on_both_servers! {
         running.stop().await;
     }
 
+    async fn the_managed_fields_name_the_writer_of_the_finalizer(cluster: Cluster) {
+        let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());
+        let reconciler = log.opinionated_reconciler(cluster.aside(), OWN);
+        let running = Running::reconcile(source(&cluster).await, reconciler);
+        create(&configs, &config("a", "1")).await;
+        has(&configs, "a", &[OWN]).await;
+        let object = configs.get("a").await.expect("it exists");
+        let entries = object.metadata.managed_fields.unwrap_or_default().into_iter();
+        let of_finalizers = |fields: &Value| fields["f:metadata"]["f:finalizers"].is_object();
+        let writers: Vec<_> = entries
+            .filter(|entry| entry.fields_v1.as_ref().is_some_and(|it| of_finalizers(&it.0)))
+            .map(|entry| entry.manager.unwrap_or_default())
+            .collect();
+        assert_eq!(writers, OWN.split('/').take(1).collect::<Vec<_>>());
+        running.stop().await;
+    }
+
     /// Rows: GA-69
     async fn with_the_documented_order_the_delete_follows_the_removal_of_the_finalizer(cluster: Cluster) {
         let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::new());

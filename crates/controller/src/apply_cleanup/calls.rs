@@ -118,9 +118,10 @@ where
 {
     /// Decides what follows from `failure`.
     fn fail(&self, object: &Arc<C::Resource>, is_deleted: bool, failure: Failure) -> Failure {
-        let (source, Instructions { state, .. }) = failure.into_parts();
+        let (source, instructions) = failure.into_parts();
         let kept = Instructions {
-            state,
+            state: instructions.state,
+            inner_action: instructions.inner_action,
             ..Instructions::default()
         };
         let failed = |source| Failure::with(source, kept);

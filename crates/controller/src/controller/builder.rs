@@ -277,7 +277,9 @@ impl InformerControllerBuilder {
 
     /// Calls `hook` for each call that is not repeated any more, after
     /// [`on_error`](Self::on_error), and waits for it before the next call for the object. The hook
-    /// gets the object, so that it can write a status. It has the same [`timeout`](Self::timeout)
+    /// gets the object, so that it can write a status. Write only a status that stays the same while the
+    /// call fails, without times and counts: each change of the object is an event, which repeats the
+    /// call if the predicates of the handler accept it. It has the same [`timeout`](Self::timeout)
     /// as a handler. With a [`Fence`](crate::Fence) it is called only while the fence is open: until
     /// then it waits, and if the controller is stopped before, it is not called.
     ///

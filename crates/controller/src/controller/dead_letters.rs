@@ -24,9 +24,9 @@ use crate::{
 /// [`dead_letters`](crate::InformerController::dead_letters) lists those that are kept.
 ///
 /// It is removed when its handler is called for a new event of the object, when its handler is
-/// removed, and when 1,000 newer dead letters exist. Unless it is a `Deleted`, it is also removed
+/// removed, and when 1,000 newer dead letters exist. Unless its event was a delete, it is also removed
 /// when its object is deleted. Events of another object with the same name do not affect it, except
-/// that they end a `Deleted` under [`DeleteRetry::UntilSuccessor`].
+/// that they end the call for a delete under [`DeleteRetry::UntilSuccessor`].
 ///
 /// [`DeleteRetry::UntilSuccessor`]: crate::DeleteRetry::UntilSuccessor
 #[derive(Clone)]
@@ -42,7 +42,8 @@ pub struct DeadLetter {
     pub handler_type: &'static str,
     /// Whether the handler is a watcher or a reconciler.
     pub role: Role,
-    /// The action of the call.
+    /// The action of the call. For a wrapper with a finalizer, that of the call of its inner handler:
+    /// `Deleted` for a clean-up, whose event was an update.
     pub action: Action,
     /// The number of failed calls.
     pub attempts: u32,
@@ -56,6 +57,8 @@ pub struct DeadLetter {
 /// A dead letter with the call to repeat.
 pub(crate) struct DeadLetterEntry {
     pub(crate) letter: DeadLetter,
+    /// The action of the event, with which a redrive calls the handler.
+    pub(crate) action: Action,
     pub(crate) lane: LaneKey,
     pub(crate) call: RepeatableCall,
 }
@@ -141,7 +144,12 @@ impl DeadLetterEntry {
             event: call.event.clone(),
             number: DeadLetter::NOT_ADDED,
         };
-        Self { letter, lane, call }
+        Self {
+            letter,
+            action,
+            lane,
+            call,
+        }
     }
 }
 
@@ -334,6 +342,7 @@ mod tests {
                 event: Event::Synced,
                 number: DeadLetter::NOT_ADDED,
             },
+            action: Action::Created,
             lane,
             call: RepeatableCall {
                 event: Event::Synced,

@@ -163,7 +163,8 @@ async fn send_patch<K: Resource + DeserializeOwned>(
     patch: &FinalizerPatch,
 ) -> Result<K, kube::Error> {
     let body = serde_json::to_vec(patch).map_err(kube::Error::SerdeError)?;
-    let request = http::Request::patch(format!("{url}/{}?", path_segment(key.name())))
+    let (name, manager) = (path_segment(key.name()), patch.field_manager());
+    let request = http::Request::patch(format!("{url}/{name}?fieldManager={manager}"))
         .header(CONTENT_TYPE, "application/json-patch+json");
     send_for_object(client, request, body).await
 }

@@ -119,6 +119,9 @@ impl FinalizerName {
     /// The maximum length of the part before the slash.
     pub(crate) const MAX_DOMAIN: usize = 253;
 
+    /// The maximum length of a field manager. An API server refuses longer ones.
+    const MAX_FIELD_MANAGER: usize = 128;
+
     /// Validates `name`.
     ///
     /// # Errors
@@ -174,6 +177,17 @@ impl FinalizerName {
     #[must_use]
     pub(crate) fn is_qualified(&self) -> bool {
         self.0.contains('/')
+    }
+
+    /// The manager of the fields that the finalizer is written as: its domain or, if it has none, its
+    /// name.
+    pub(crate) fn field_manager(&self) -> &str {
+        let domain = self
+            .0
+            .split_once('/')
+            .map_or(&*self.0, |(domain, _)| domain);
+        // Names are ASCII, so that they can be cut anywhere.
+        domain.get(..Self::MAX_FIELD_MANAGER).unwrap_or(domain)
     }
 
     /// The in-progress finalizer, which an object has until its add has succeeded: the same name
@@ -364,5 +378,18 @@ mod tests {
     /// A domain of this length.
     fn domain(length: usize) -> String {
         format!("a.{}", "d".repeat(length - 2))
+    }
+
+    #[test]
+    fn the_field_manager_is_the_domain_and_not_too_long() {
+        let long = format!("{}.io", "a".repeat(200));
+        for (name, manager) in [
+            ("example.io/clean-up", "example.io"),
+            ("clean_up", "clean_up"),
+            (&format!("{long}/clean-up"), &long[..128]),
+        ] {
+            let name = FinalizerName::new(name).expect("a name");
+            assert_eq!(name.field_manager(), manager);
+        }
     }
 }

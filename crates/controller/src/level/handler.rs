@@ -278,6 +278,7 @@ where
             state,
             retry,
             is_conflict,
+            ..Instructions::default()
         };
         Err(Failure::with(error, instructions))
     }

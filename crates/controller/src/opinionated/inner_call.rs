@@ -75,9 +75,9 @@ impl<K> InnerCall<K> {
 }
 
 impl<K: Send + Sync + 'static> InnerCall<K> {
-    /// Adds this call to its failure, for the next call of the request.
+    /// Adds this call to its failure, for the next call of the request and for reports.
     pub(super) fn failed(self, failure: Failure) -> Failure {
-        failure.state_as(|left| {
+        failure.inner_action(self.action).state_as(|left| {
             State::new(Self {
                 state: left.or(self.state),
                 ..self

@@ -25,15 +25,22 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
     fn is_received(&self, old: &LazyObject<K>, new: &Arc<K>) -> bool {
         match self.given(new) {
             Some(given) if is_not_newer(new, &given) => true,
-            Some(given) => change::is_echo(&self.finalizers, &given, new),
-            None => {
-                // Decoding the old state is expensive. Our patches change the finalizers.
-                let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
-                let changed = own && old.metadata().finalizers != new.meta().finalizers;
-                let old = if changed { old.get().ok() } else { None };
-                old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
+            Some(given) => {
+                change::is_echo(&self.finalizers, &given, new)
+                    || (is_shown_in(old, &given) && self.is_own_patch(old, new))
             }
+            None => self.is_own_patch(old, new),
         }
+    }
+
+    /// Whether the update from `old`, whose own event was passed or rejected, only shows a patch of
+    /// ours.
+    fn is_own_patch(&self, old: &LazyObject<K>, new: &Arc<K>) -> bool {
+        // Decoding the old state is expensive. Our patches change the finalizers.
+        let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
+        let changed = own && old.metadata().finalizers != new.meta().finalizers;
+        let old = if changed { old.get().ok() } else { None };
+        old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
     }
 
     /// Whether the wrapper needs `event` for its finalizer: the object has to be cleaned up, or the
@@ -109,4 +116,12 @@ impl<K: Resource + Serialize + Send + Sync + 'static> OnEvent<K> for FinalizerSt
             Interest::Yes
         }
     }
+}
+
+/// Whether the informer shows `given` or a newer state in `old`, so that no change between them is
+/// left. Otherwise such a change may have been undone, and `old` does not show it.
+fn is_shown_in<K: Resource + Send + Sync + 'static>(old: &LazyObject<K>, given: &Arc<K>) -> bool {
+    let (shown, given) = (old.metadata(), given.meta());
+    let (shown, given) = (&shown.resource_version, &given.resource_version);
+    shown == given || is_older(given.as_deref(), shown.as_deref())
 }

@@ -43,7 +43,10 @@ use crate::{
 /// - Events of our own patches are not passed, and do not affect requeues, states or backoffs. A
 ///   concurrent change by another writer is passed. Versions never decrease.
 /// - Predicates of the wrapped reconciler decide which calls it receives. They do not affect
-///   finalizers.
+///   finalizers. An update that they reject repeats no `Created` or `Deleted` that has not succeeded:
+///   its dead letter, its retry or its requeue stays, and so does the finalizer. A later update that
+///   they accept repeats the call, and so do a resync, a redrive and a restart. The update that marks
+///   the object for deletion is always passed as `Deleted`, unless they reject a `Deleted`.
 /// - An object that was marked for deletion without our finalizer when it was first seen is passed
 ///   as `Deleted` after its deletion, and not before.
 ///

@@ -41,7 +41,9 @@ use crate::{
 /// - Events of our own patches are not passed. A concurrent change by another writer is. Versions
 ///   never decrease.
 /// - The periodic resync is always passed. Predicates of the wrapped watcher decide which calls it
-///   receives. They do not affect finalizers.
+///   receives. They do not affect finalizers. A call that has not succeeded is repeated for any event,
+///   also for one that they reject, and also if its retries are exhausted: an `on_exhausted` hook that
+///   writes the object with another content each time causes calls without end.
 ///
 /// *Required.* Add, update and delete are idempotent: after a crash between a call and its
 /// finalizer the call is repeated. A delete can come for an object whose add has not succeeded.

@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, time::Duration};
 
 use super::State;
+use crate::Action;
 
 /// A failed call, with instructions for the retry.
 ///
@@ -60,6 +61,8 @@ pub(crate) struct Instructions {
     pub(crate) retry: Retry,
     /// Whether another writer was faster.
     pub(crate) is_conflict: bool,
+    /// The action of the inner call, if it is that of a wrapper with a finalizer.
+    pub(crate) inner_action: Option<Action>,
 }
 
 /// Whether and when a failed call is repeated.
@@ -71,7 +74,8 @@ pub enum Retry {
     /// After this delay, if the retry policy repeats the call. A `Retry-After` of the API server in
     /// the error is never undercut.
     After(Duration),
-    /// Not before the next event of the object: the call becomes a dead letter.
+    /// Not before the next event of the object that the predicates accept: the call becomes a dead
+    /// letter.
     Never,
 }
 
@@ -118,7 +122,7 @@ impl Failure {
     }
 
     /// Prevents retries, because they cannot succeed: the call becomes a dead letter at once. The
-    /// next event of the object calls the handler again.
+    /// next event of the object that the predicates accept calls the handler again.
     #[must_use]
     pub fn permanent(self) -> Self {
         self.retry(Retry::Never)
@@ -128,6 +132,13 @@ impl Failure {
     pub(crate) fn state_as(mut self, state: impl FnOnce(Option<State>) -> State) -> Self {
         let before = self.instructions.state.take();
         self.state(state(before))
+    }
+
+    /// Sets the action that the inner handler of a wrapper has received. A failure from a wrapper in
+    /// this one keeps its action.
+    pub(crate) fn inner_action(mut self, action: Action) -> Self {
+        self.instructions.inner_action.get_or_insert(action);
+        self
     }
 
     /// Creates a failure with these instructions.

@@ -4,16 +4,17 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use parking_lot::Mutex;
 use windlass_controller::{
-    AddError, Failure, GenerationChanged, NeverDequeue, OnSelectorExit, OpinionatedReconciler,
-    Outcome, Reconciler as _, Request, SimpleWatcher, State, Watcher,
+    Action, AddError, Failure, FinalizerTiming, GenerationChanged, NeverDequeue, OnSelectorExit,
+    OpinionatedReconciler, Outcome, Reconciler, Request, SimpleWatcher, State, Watcher,
 };
 
-use windlass_informer::{Informer, Scripted};
+use windlass_informer::{Event, Informer, Scripted};
 
 use crate::{
     support::{Refused, Rig, builder, pass, show, word},
-    world::{Fault, OWN},
+    world::{Fault, OWN, short},
 };
 
 /// Defect 1. Rows: GA-71, GA-75
@@ -372,4 +373,107 @@ async fn two_wrappers_of_one_kind_need_two_finalizers() {
     controller
         .add_watcher(&leases, plain)
         .expect("it writes none");
+}
+
+/// The finalizer is written after the reconciler has written its own object.
+#[tokio::test(start_paused = true)]
+async fn our_patch_after_a_write_of_the_reconciler_is_not_passed_on() {
+    for timing in [
+        FinalizerTiming::AfterFirstCall,
+        FinalizerTiming::BeforeFirstCall,
+    ] {
+        for is_filtered in [true, false] {
+            let rig = Rig::new();
+            let (log, world) = (rig.log.clone(), rig.world.clone());
+            let writing = move |request: Request<Lease>| {
+                let (log, world) = (log.clone(), world.clone());
+                async move {
+                    let old = request.old().map(|old| short(old));
+                    let new = short(request.object());
+                    log.say(format_args!("{} {old:?} [{new}]", word(request.action())));
+                    if request.action() == Action::Created {
+                        world.label("web", "seen").await;
+                    }
+                    Ok::<_, Refused>(Outcome::done())
+                }
+            };
+            let wrapped = OpinionatedReconciler::new(rig.finalizers(), writing);
+            let wrapped = wrapped.finalizer_timing(timing);
+            let running = if is_filtered {
+                rig.reconcile(wrapped.filter(GenerationChanged)).await
+            } else {
+                rig.reconcile(wrapped).await
+            };
+            rig.world.create("web", 1).await;
+            let (first, last) = match timing {
+                FinalizerTiming::BeforeFirstCall => ("own", ""),
+                _ => ("wip", ", web [own]"),
+            };
+            // Its own write, without a predicate that rejects it.
+            let own_write = if is_filtered {
+                String::new()
+            } else {
+                format!(", updated Some(\"{first}\") [{first}]")
+            };
+            let expected = format!("web [{first}], created None [{first}]{last}{own_write}");
+            assert_eq!(rig.logged().await, expected, "{timing:?}, {is_filtered}");
+            running.stop(&rig).await;
+        }
+    }
+}
+
+/// The reconciler has received a state that the informer has not shown, and which was undone before
+/// our patch: the event seems to have no other change than the patch.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_was_undone_before_our_patch_is_passed_on() {
+    let rig = Rig::new();
+    let (log, world) = (rig.log.clone(), rig.world.clone());
+    let undoing = move |request: Request<Lease>| {
+        let (log, world) = (log.clone(), world.clone());
+        async move {
+            let labels = request.object().metadata.labels.clone();
+            let label = labels.and_then(|labels| labels.get("label").cloned());
+            log.say(format_args!("{} {label:?}", word(request.action())));
+            if request.action() == Action::Created {
+                world.label("web", "a").await;
+            }
+            Ok::<_, Refused>(Outcome::done())
+        }
+    };
+    // Before the wrapper is called, another writer changes the object, and the informer lags.
+    let (world, later) = (rig.world.clone(), Arc::new(Mutex::new(None)));
+    let script = Arc::clone(&later);
+    let writer = SimpleWatcher::new().on_update(move |_: Arc<Lease>, _: Arc<Lease>| {
+        let (world, script) = (world.clone(), Arc::clone(&script));
+        async move {
+            if script.lock().is_none() {
+                *script.lock() = Some(world.pause().await);
+                world.label("web", "b").await;
+            }
+            Ok::<_, Refused>(())
+        }
+    });
+    let controller = builder().build().expect("good settings");
+    let leases = controller.kind("leases").expect("a new kind");
+    controller.add_watcher(&leases, writer).expect("added");
+    let no_first = |event: &Event<Lease>| {
+        let labels = event.object().map(|it| it.metadata.labels.is_some());
+        labels.unwrap_or_default()
+    };
+    let wrapped = OpinionatedReconciler::new(rig.finalizers(), undoing);
+    let around = Reconciler::filter(wrapped, no_first);
+    let added = controller.add_reconciler(&leases, around);
+    added.expect("added");
+    let running = rig.start(controller, &leases, None).await;
+    rig.world.create("web", 1).await;
+    rig.logged().await;
+    rig.world.label("web", "a").await;
+    let first = "web [wip], created Some(\"b\"), web [own]";
+    assert_eq!(rig.logged().await, first);
+    let script = later.lock().take().expect("the informer lags");
+    rig.world.tell(script).await;
+    assert_eq!(rig.logged().await, "updated Some(\"a\")");
+    pass(60).await;
+    assert_eq!(rig.logged().await, "", "once");
+    running.stop(&rig).await;
 }

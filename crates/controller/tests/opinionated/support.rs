@@ -62,6 +62,11 @@ impl Log {
         self.failing.lock().push(what);
     }
 
+    /// Makes no further call fail.
+    pub(crate) fn succeed(&self) {
+        self.failing.lock().clear();
+    }
+
     /// Runs `effect` during the next call that says `line`.
     pub(crate) fn during(&self, line: &'static str, effect: impl FnOnce() + Send + 'static) {
         self.during.lock().push((line, Box::new(effect)));

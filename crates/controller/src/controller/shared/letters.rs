@@ -93,7 +93,7 @@ impl Shared {
         let ends_deletes = self.settings.delete_retry == DeleteRetry::UntilSuccessor
             && action == Some(Action::Created);
         let forgotten = self.dead_letters.lock().clear(key, |it| {
-            let is_delete = it.letter.action == Action::Deleted;
+            let is_delete = it.action == Action::Deleted;
             if !it.call.is_same_object(event) {
                 return is_delete && ends_deletes;
             }
@@ -117,7 +117,7 @@ impl Shared {
         };
         let pending = Pending {
             handler: call.letter.handler,
-            action: call.letter.action,
+            action: call.action,
             reason: Reason::Failed,
             due: self.engine.now(),
             overtaken: false,
@@ -140,7 +140,7 @@ impl Shared {
             return false;
         };
         let (lane, event) = (entry.lane.clone(), entry.call.event.clone());
-        let is_delete = entry.letter.action == Action::Deleted;
+        let is_delete = entry.action == Action::Deleted;
         drop(letters);
         !is_delete && self.is_orphaned(&lane, &event)
     }

@@ -149,7 +149,7 @@ impl CarryOver {
             return;
         }
         let state = entry.call.state.as_deref();
-        if let Some(state) = state.filter(|_| is_continued(entry.letter.action, &event.event)) {
+        if let Some(state) = state.filter(|_| is_continued(entry.action, &event.event)) {
             self.note(
                 entry.letter.handler,
                 PreviousCalls {

@@ -6,7 +6,7 @@ use windlass_informer::{ErrorChain, ObjectKey, log};
 
 use super::{Turn, call::Invocation};
 use crate::{
-    ErrorReport, ExponentialBackoff, HandlerError, Reasons, State,
+    Action, ErrorReport, ExponentialBackoff, Reasons, State,
     controller::{
         dead_letters::DeadLetterEntry,
         exhausted,
@@ -31,6 +31,7 @@ impl Turn<'_> {
         failed: CallFailure,
         now: &mut Moment,
     ) -> Option<(Duration, RepeatableCall)> {
+        let action = reported_action(invocation, &failed);
         let kept_due = backoff.kept_by_failure(*now, failed.error.is_finalizer_failure());
         let (delay, attempt, backoff) = if is_fenced {
             // It did not fail: the lease ended. Its repetition waits for the next lease.
@@ -53,7 +54,7 @@ impl Turn<'_> {
         };
         let Some(delay) = delay else {
             self.wake_instead_of_retry(invocation.key);
-            self.add_exhausted(invocation, call).await;
+            self.add_exhausted(invocation, action, call).await;
             *now = self.shared.engine.now();
             return None;
         };
@@ -160,7 +161,7 @@ impl Turn<'_> {
             }
             Retry::After(asked) => policy().map(|_| asked.max(fixed.unwrap_or_default())),
         };
-        let report = self.report(invocation, attempt, &failed.error, retry_in);
+        let report = self.report(invocation, attempt, failed, retry_in);
         call_user_code("on_error", || (settings.on_error)(&report));
         retry_in
     }
@@ -194,7 +195,7 @@ impl Turn<'_> {
         &'a self,
         invocation: &'a Invocation<'_>,
         attempt: u32,
-        error: &'a HandlerError,
+        failed: &'a CallFailure,
         retry_in: Option<Duration>,
     ) -> ErrorReport<'a> {
         ErrorReport {
@@ -203,17 +204,22 @@ impl Turn<'_> {
             handler: invocation.handler.id,
             handler_type: invocation.handler.code.type_name(),
             role: invocation.handler.role,
-            action: invocation.action,
+            action: reported_action(invocation, failed),
             attempt,
-            error,
+            error: &failed.error,
             retry_in,
             object: invocation.event.object(),
             random: 0.0,
         }
     }
 
-    /// Adds a dead letter for a call that is not repeated any more, and calls the hook.
-    async fn add_exhausted(&self, invocation: &Invocation<'_>, call: RepeatableCall) {
+    /// Adds a dead letter with `action` for a call that is not repeated any more, and calls the hook.
+    async fn add_exhausted(
+        &self,
+        invocation: &Invocation<'_>,
+        action: Action,
+        call: RepeatableCall,
+    ) {
         let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
         };
@@ -222,7 +228,8 @@ impl Turn<'_> {
             object: invocation.key.clone(),
         };
         let (kind, handler) = (&self.metrics.kind, invocation.handler);
-        let entry = DeadLetterEntry::new(lane, kind, handler, invocation.action, error, call);
+        let mut entry = DeadLetterEntry::new(lane, kind, handler, invocation.action, error, call);
+        entry.letter.action = action;
         self.metrics.retries_exhausted();
         let letter = self.shared.add_dead_letter(entry);
         // After the dead letter was added: the hook may redrive it.
@@ -254,7 +261,7 @@ impl Turn<'_> {
         let policy = &self.shared.settings.retry;
         let report = ErrorReport {
             random,
-            ..self.report(invocation, attempt, &failed.error, None)
+            ..self.report(invocation, attempt, failed, None)
         };
         call_user_code("retry_policy", || policy.delay(&report, random))
             .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay_after(attempt, random))
@@ -264,4 +271,11 @@ impl Turn<'_> {
         let max = self.shared.max_attempts;
         max.is_some_and(|max| attempt >= max)
     }
+}
+
+/// The action of the call of the handler that has failed: of a wrapper with a finalizer, that of its
+/// inner call.
+fn reported_action(invocation: &Invocation<'_>, failed: &CallFailure) -> Action {
+    let inner = failed.instructions.inner_action;
+    inner.unwrap_or(invocation.action)
 }

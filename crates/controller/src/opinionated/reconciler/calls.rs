@@ -12,14 +12,15 @@ use super::{
         inner_call::InnerCall,
         memory::{Progress, is_to_be_added},
         next_step::{Cause, Change, NextStep, Unfinished, next_step, step_if_added_before},
+        versions::is_terminating,
     },
     FinalizerTiming, OpinionatedReconciler,
     wrapper_call::WrapperCall,
 };
 use crate::{
-    Action, Failure, HandlerError, Outcome, Reconciler, Request, fence,
+    Action, Failure, Outcome, Reconciler, Request, fence,
     finalizer::{FinalizerPresence, is_called_for},
-    work::call_user_code,
+    work::guarded,
 };
 
 // === impl OpinionatedReconciler ===
@@ -50,13 +51,16 @@ where
                 NextStep::Add => self.add(call).await,
                 NextStep::Call(action) => self.pass(call, action).await,
                 NextStep::Repeat => self.repeat(call).await,
+                NextStep::CleanUp if self.declines_clean_up(&call) => Ok(Outcome::declined()),
                 NextStep::CleanUp => {
                     let (request, earlier) = (call.request, call.earlier);
                     let clean_up = |object| self.clean_up(request, object, earlier);
-                    state.clean_up_and_release(call.object, clean_up).await
+                    let cleaned_up = state.clean_up_and_release(call.object, clean_up).await;
+                    cleaned_up.map_err(|failure| failure.inner_action(Action::Deleted))
                 }
                 NextStep::Release => {
-                    state.release(&call.object).await?;
+                    let released = state.release(&call.object).await;
+                    released.map_err(|error| Failure::from(error).inner_action(Action::Deleted))?;
                     Ok(Outcome::done())
                 }
             };
@@ -134,6 +138,10 @@ where
                 NextStep::Finish => Ok(call.finished()),
                 _ => Ok(Outcome::declined()),
             };
+        }
+        let has_failed = matches!(call.observed.progress, Some(Progress::Begun { .. }));
+        if has_failed && !self.accepts_update(&call, &object) {
+            return Ok(Outcome::declined());
         }
         let is_due = inner.accepted;
         let outcome = self.call_inner(call.request, &object, inner).await?;
@@ -240,16 +248,32 @@ where
     async fn call_within_limit(&self, request: Request<K>) -> Result<Outcome, Failure> {
         // A wrapper in this one limits its own inner calls.
         let limit = (request.limit()).filter(|_| self.reconciler.finalizer().is_none());
-        let mut called = Box::pin(self.reconciler.reconcile(request));
-        let Some(limit) = limit else {
-            return called.await.map_err(Into::into);
-        };
-        let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
-            // Values on its stack may panic when they are dropped.
-            call_user_code("drop of a call that timed out", || drop(called));
-            return Err(HandlerError::TimedOut { limit }.into());
-        };
-        ended.map_err(Into::into)
+        // A panic is a failure of this call too, with its action and state.
+        let called = Box::pin(async { self.reconciler.reconcile(request).await });
+        let ended = guarded("drop of an inner call", called, limit).await;
+        ended?.map_err(Into::into)
+    }
+
+    /// Whether the clean-up has begun before and the predicates reject the event. The event with the
+    /// deletion mark is never rejected.
+    fn declines_clean_up(&self, call: &WrapperCall<K>) -> bool {
+        let is_marked_before = (call.request.old()).is_some_and(|old| is_terminating(&**old));
+        call.observed.progress == Some(Progress::CleaningUp)
+            && is_marked_before
+            && !self.accepts_update(call, &call.object)
+    }
+
+    /// Whether the call for `object`, which repeats one that has not succeeded, is made for this event:
+    /// the predicates are not asked about the repeated action, which they have accepted, but about the
+    /// update. Other events, retries and calls of a watcher are always accepted.
+    fn accepts_update(&self, call: &WrapperCall<K>, object: &Arc<K>) -> bool {
+        let observed = &call.observed;
+        if observed.cause != Cause::Updated || observed.repeated || self.settings.for_watcher {
+            return true;
+        }
+        let mut update = InnerCall::new(Action::Updated, false);
+        update.old.clone_from(&call.old);
+        self.is_wanted(object, &update)
     }
 
     /// Whether the predicates of the inner reconciler accept the event.

@@ -8,6 +8,7 @@ use std::{
     path::PathBuf,
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
 use clap::{CommandFactory as _, Parser};
@@ -15,7 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Config};
 use serde_json::{Value, json};
 use windlass::{
-    Controller, InformerController, ListWatch, Watch,
+    Controller, ExponentialBackoff, InformerController, ListWatch, Watch,
     settings::{Settings, SettingsError},
 };
 use windlass_apiserver::ApiServer;
@@ -467,4 +468,48 @@ async fn a_setting_of_a_controller_without_effect_is_an_error() {
         refused.contains("`namespaces` has no effect in this operator"),
         "{refused}"
     );
+}
+
+/// Rows: BO-56
+#[tokio::test]
+async fn an_informer_has_a_list_for_each_namespace_of_the_settings() {
+    let client = ApiServer::new().client();
+    for (argument, namespaces) in [
+        ("--page-size=100", vec![None]),
+        ("--namespaces=shop", vec![Some("shop")]),
+        (
+            "--namespaces=shop,blog,shop",
+            vec![Some("blog"), Some("shop")],
+        ),
+    ] {
+        let settings = parse(argument).watch;
+        let lists = settings.list_watches::<ConfigMap>(&client);
+        let lists = lists.unwrap_or_else(|error| panic!("{argument}: {error}"));
+        let of: Vec<_> = lists.iter().map(ListWatch::namespace).collect();
+        assert_eq!(of, namespaces, "{argument}");
+    }
+    let mut settings = parse("--namespaces=shop,").watch;
+    let refused = settings.list_watches::<ConfigMap>(&client).map(drop);
+    let refused = refused.expect_err("a name is empty").to_string();
+    assert!(refused.contains("`namespaces`"), "{refused}");
+    settings.namespaces = None;
+    settings.field_selector = Some("spec.nodeName".to_owned());
+    let refused = settings.list_watches::<ConfigMap>(&client).map(drop);
+    refused.expect_err("the selector is invalid");
+}
+
+/// Rows: BO-56
+#[test]
+fn an_own_policy_wraps_the_backoff_of_the_settings() {
+    assert_eq!(parse("--concurrency=4").controller.backoff(), None);
+    let mut settings = parse("--max-retries=3").controller;
+    settings.retry_delay = Some(Duration::from_secs(10));
+    let backoff = settings.backoff().expect("it is set");
+    assert_eq!(
+        backoff,
+        ExponentialBackoff::new(Duration::from_secs(10), 3)
+            .cap(Duration::from_secs(300))
+            .jitter(0.1)
+    );
+    assert_eq!(backoff.delay_after(3, 0.0), None);
 }

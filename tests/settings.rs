@@ -345,23 +345,23 @@ async fn a_setting_of_the_operator_without_effect_is_an_error() {
     for (argument, error) in [
         (
             "--request-burst=9",
-            "`requestBurst` has no effect without `requestsPerSecond`",
+            "`requestBurst` (`--request-burst`) has no effect without `requestsPerSecond`",
         ),
         (
             "--diagnostics",
-            "`diagnostics` has no effect without `adminAddress`",
+            "`diagnostics` (`--diagnostics`) has no effect without `adminAddress` (`--admin-address`)",
         ),
         (
             "--metrics-address=127.0.0.1:1",
-            "`metricsAddress` has no effect without `adminAddress`",
+            "`metricsAddress` (`--metrics-address`) has no effect without `adminAddress`",
         ),
         (
             "--tls-key=/tls/tls.key",
-            "`tlsKey` has no effect without `tlsCertificate`",
+            "`tlsKey` (`--tls-key`) has no effect without `tlsCertificate`",
         ),
         (
             "--tls-certificate=/tls/tls.crt",
-            "`tlsCertificate` has no effect without `tlsKey`",
+            "`tlsCertificate` (`--tls-certificate`) has no effect without `tlsKey`",
         ),
         (
             "--lease-duration=1s",
@@ -389,7 +389,7 @@ async fn a_page_that_no_client_sees_is_an_error() {
         let builder = cli.settings.operator.builder(&config(), "web").map(drop);
         assert_eq!(builder.is_err(), is_refused, "{details}");
         if let Err(error) = builder {
-            let expected = "`diagnostics` has no effect in this operator, because it uses `healthDetails: none`";
+            let expected = "`diagnostics` (`--diagnostics`) has no effect in this operator, because it uses `healthDetails: none`";
             assert!(error.to_string().contains(expected), "{error}");
         }
     }
@@ -414,8 +414,10 @@ async fn a_setting_of_a_leader_election_that_is_not_used_is_an_error() {
         settings.leader_election = Some(false);
         let refused = settings.builder(&config, "web").map(drop);
         let refused = chain(&refused.expect_err(argument));
-        let expected =
-            format!("`{setting}` has no effect in this operator, because it uses no leader");
+        let option = argument.split_once('=').map_or(argument, |(name, _)| name);
+        let expected = format!(
+            "`{setting}` (`{option}`) has no effect in this operator, because it uses no leader"
+        );
         assert!(refused.contains(&expected), "{argument}: {refused}");
     }
 }
@@ -426,15 +428,15 @@ async fn a_setting_of_a_controller_without_effect_is_an_error() {
     for (argument, error) in [
         (
             "--debounce=1s",
-            "`debounce` has no effect in this operator, because it uses an",
+            "`debounce` (`--debounce`) has no effect in this operator, because it uses an",
         ),
         (
             "--longest-debounce=1s",
-            "`longestDebounce` has no effect without `debounce`",
+            "`longestDebounce` (`--longest-debounce`) has no effect without `debounce`",
         ),
         (
             "--retry-burst=9",
-            "`retryBurst` has no effect without `retriesPerSecond`",
+            "`retryBurst` (`--retry-burst`) has no effect without `retriesPerSecond`",
         ),
     ] {
         let builder = InformerController::builder();
@@ -449,13 +451,13 @@ async fn a_setting_of_a_controller_without_effect_is_an_error() {
     let refused = parse("--queue-size=9").controller.apply(builder).map(drop);
     let refused = chain(&refused.expect_err("it has no queue"));
     assert!(
-        refused.contains("`queueSize` has no effect in this operator"),
+        refused.contains("`queueSize` (`--queue-size`) has no effect in this operator"),
         "{refused}"
     );
     let refused = parse("--namespaces=shop").watch.apply(Watch::<Node>::all());
     let refused = chain(&refused.map(drop).expect_err("a node has no namespace"));
     assert!(
-        refused.contains("`namespaces` has no effect in this operator"),
+        refused.contains("`namespaces` (`--namespaces`) has no effect in this operator"),
         "{refused}"
     );
     let list = ListWatch::new(Api::<ConfigMap>::all(client));
@@ -465,7 +467,7 @@ async fn a_setting_of_a_controller_without_effect_is_an_error() {
         .map(drop);
     let refused = chain(&refused.expect_err("the namespace is that of the `Api`"));
     assert!(
-        refused.contains("`namespaces` has no effect in this operator"),
+        refused.contains("`namespaces` (`--namespaces`) has no effect in this operator"),
         "{refused}"
     );
 }

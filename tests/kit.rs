@@ -344,6 +344,63 @@ fn a_request_is_refused_once_and_only_with_its_verb_and_resource() {
     });
 }
 
+#[test]
+fn an_operator_recovers_from_an_outage_of_the_api_server() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        let operator = kit.start(run);
+        kit.create(&website("blog", 1)).await;
+        kit.quiet().await;
+
+        let since = kit.mark();
+        let outage = kit.outage();
+        kit.edit::<Website>("blog", |it| it.spec.replicas = 2).await;
+        kit.create(&website("shop", 1)).await;
+        kit.advance(Duration::from_secs(600)).await;
+        assert_eq!(kit.writes(since), []);
+        assert!(kit.get::<Deployment>("shop").await.is_none());
+        // Starts without a server, too.
+        operator.restart();
+        kit.advance(Duration::from_secs(60)).await;
+        outage.end();
+        kit.expect::<Deployment>("shop").becomes(|_| true).await;
+        kit.expect::<Deployment>("blog")
+            .matches(json!({ "spec": { "replicas": 2 } }))
+            .await;
+
+        // Two at a time: the server is back after the last one.
+        let outages = (kit.outage(), kit.outage());
+        drop(outages.0);
+        kit.create(&website("news", 1)).await;
+        kit.advance(Duration::from_secs(60)).await;
+        assert!(kit.get::<Deployment>("news").await.is_none());
+        drop(outages.1);
+        kit.expect::<Deployment>("news").becomes(|_| true).await;
+    });
+}
+
+#[test]
+fn closed_watches_are_resumed_and_lose_no_event() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        kit.start(run);
+        kit.create(&website("blog", 1)).await;
+        kit.quiet().await;
+        let mut resumed = kit.hold(Verb::Watch, "websites");
+        kit.close_watches();
+        resumed.reached().await;
+        kit.edit::<Website>("blog", |it| it.spec.replicas = 2).await;
+        kit.advance(Duration::from_secs(10)).await;
+        kit.expect::<Deployment>("blog")
+            .matches(json!({ "spec": { "replicas": 1 } }))
+            .await;
+        resumed.release();
+        kit.expect::<Deployment>("blog")
+            .matches(json!({ "spec": { "replicas": 2 } }))
+            .await;
+    });
+}
+
 /// The message with which a test fails.
 fn failure(test: impl AsyncFnOnce(Kit)) -> String {
     let panic = std::panic::catch_unwind(AssertUnwindSafe(|| kit::run(test)));

@@ -8,6 +8,7 @@ use std::{
     path::PathBuf,
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
 use clap::{CommandFactory as _, Parser};
@@ -15,7 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Config};
 use serde_json::{Value, json};
 use windlass::{
-    Controller, InformerController, ListWatch, Watch,
+    Controller, ExponentialBackoff, InformerController, ListWatch, Watch,
     settings::{Settings, SettingsError},
 };
 use windlass_apiserver::ApiServer;
@@ -344,23 +345,23 @@ async fn a_setting_of_the_operator_without_effect_is_an_error() {
     for (argument, error) in [
         (
             "--request-burst=9",
-            "`requestBurst` has no effect without `requestsPerSecond`",
+            "`requestBurst` (`--request-burst`) has no effect without `requestsPerSecond`",
         ),
         (
             "--diagnostics",
-            "`diagnostics` has no effect without `adminAddress`",
+            "`diagnostics` (`--diagnostics`) has no effect without `adminAddress` (`--admin-address`)",
         ),
         (
             "--metrics-address=127.0.0.1:1",
-            "`metricsAddress` has no effect without `adminAddress`",
+            "`metricsAddress` (`--metrics-address`) has no effect without `adminAddress`",
         ),
         (
             "--tls-key=/tls/tls.key",
-            "`tlsKey` has no effect without `tlsCertificate`",
+            "`tlsKey` (`--tls-key`) has no effect without `tlsCertificate`",
         ),
         (
             "--tls-certificate=/tls/tls.crt",
-            "`tlsCertificate` has no effect without `tlsKey`",
+            "`tlsCertificate` (`--tls-certificate`) has no effect without `tlsKey`",
         ),
         (
             "--lease-duration=1s",
@@ -388,7 +389,7 @@ async fn a_page_that_no_client_sees_is_an_error() {
         let builder = cli.settings.operator.builder(&config(), "web").map(drop);
         assert_eq!(builder.is_err(), is_refused, "{details}");
         if let Err(error) = builder {
-            let expected = "`diagnostics` has no effect in this operator, because it uses `healthDetails: none`";
+            let expected = "`diagnostics` (`--diagnostics`) has no effect in this operator, because it uses `healthDetails: none`";
             assert!(error.to_string().contains(expected), "{error}");
         }
     }
@@ -413,8 +414,10 @@ async fn a_setting_of_a_leader_election_that_is_not_used_is_an_error() {
         settings.leader_election = Some(false);
         let refused = settings.builder(&config, "web").map(drop);
         let refused = chain(&refused.expect_err(argument));
-        let expected =
-            format!("`{setting}` has no effect in this operator, because it uses no leader");
+        let option = argument.split_once('=').map_or(argument, |(name, _)| name);
+        let expected = format!(
+            "`{setting}` (`{option}`) has no effect in this operator, because it uses no leader"
+        );
         assert!(refused.contains(&expected), "{argument}: {refused}");
     }
 }
@@ -425,15 +428,15 @@ async fn a_setting_of_a_controller_without_effect_is_an_error() {
     for (argument, error) in [
         (
             "--debounce=1s",
-            "`debounce` has no effect in this operator, because it uses an",
+            "`debounce` (`--debounce`) has no effect in this operator, because it uses an",
         ),
         (
             "--longest-debounce=1s",
-            "`longestDebounce` has no effect without `debounce`",
+            "`longestDebounce` (`--longest-debounce`) has no effect without `debounce`",
         ),
         (
             "--retry-burst=9",
-            "`retryBurst` has no effect without `retriesPerSecond`",
+            "`retryBurst` (`--retry-burst`) has no effect without `retriesPerSecond`",
         ),
     ] {
         let builder = InformerController::builder();
@@ -448,13 +451,13 @@ async fn a_setting_of_a_controller_without_effect_is_an_error() {
     let refused = parse("--queue-size=9").controller.apply(builder).map(drop);
     let refused = chain(&refused.expect_err("it has no queue"));
     assert!(
-        refused.contains("`queueSize` has no effect in this operator"),
+        refused.contains("`queueSize` (`--queue-size`) has no effect in this operator"),
         "{refused}"
     );
     let refused = parse("--namespaces=shop").watch.apply(Watch::<Node>::all());
     let refused = chain(&refused.map(drop).expect_err("a node has no namespace"));
     assert!(
-        refused.contains("`namespaces` has no effect in this operator"),
+        refused.contains("`namespaces` (`--namespaces`) has no effect in this operator"),
         "{refused}"
     );
     let list = ListWatch::new(Api::<ConfigMap>::all(client));
@@ -464,7 +467,51 @@ async fn a_setting_of_a_controller_without_effect_is_an_error() {
         .map(drop);
     let refused = chain(&refused.expect_err("the namespace is that of the `Api`"));
     assert!(
-        refused.contains("`namespaces` has no effect in this operator"),
+        refused.contains("`namespaces` (`--namespaces`) has no effect in this operator"),
         "{refused}"
     );
+}
+
+/// Rows: BO-56
+#[tokio::test]
+async fn an_informer_has_a_list_for_each_namespace_of_the_settings() {
+    let client = ApiServer::new().client();
+    for (argument, namespaces) in [
+        ("--page-size=100", vec![None]),
+        ("--namespaces=shop", vec![Some("shop")]),
+        (
+            "--namespaces=shop,blog,shop",
+            vec![Some("blog"), Some("shop")],
+        ),
+    ] {
+        let settings = parse(argument).watch;
+        let lists = settings.list_watches::<ConfigMap>(&client);
+        let lists = lists.unwrap_or_else(|error| panic!("{argument}: {error}"));
+        let of: Vec<_> = lists.iter().map(ListWatch::namespace).collect();
+        assert_eq!(of, namespaces, "{argument}");
+    }
+    let mut settings = parse("--namespaces=shop,").watch;
+    let refused = settings.list_watches::<ConfigMap>(&client).map(drop);
+    let refused = refused.expect_err("a name is empty").to_string();
+    assert!(refused.contains("`namespaces`"), "{refused}");
+    settings.namespaces = None;
+    settings.field_selector = Some("spec.nodeName".to_owned());
+    let refused = settings.list_watches::<ConfigMap>(&client).map(drop);
+    refused.expect_err("the selector is invalid");
+}
+
+/// Rows: BO-56
+#[test]
+fn an_own_policy_wraps_the_backoff_of_the_settings() {
+    assert_eq!(parse("--concurrency=4").controller.backoff(), None);
+    let mut settings = parse("--max-retries=3").controller;
+    settings.retry_delay = Some(Duration::from_secs(10));
+    let backoff = settings.backoff().expect("it is set");
+    assert_eq!(
+        backoff,
+        ExponentialBackoff::new(Duration::from_secs(10), 3)
+            .cap(Duration::from_secs(300))
+            .jitter(0.1)
+    );
+    assert_eq!(backoff.delay_after(3, 0.0), None);
 }

@@ -4,12 +4,12 @@
 //! cronjob -- --print-crd` prints the definition of its kind, and without arguments it runs on the
 //! cluster of your kubeconfig. `deploy/operator.yaml` has its manifests.
 
-use std::{error::Error, path::PathBuf};
+use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use kube::{Config, CustomResourceExt as _};
 use tracing_subscriber::EnvFilter;
-use windlass::{prelude::*, settings::Settings};
+use windlass::{operator::block_on, prelude::*, settings::Settings};
 
 mod api;
 mod schedule;
@@ -44,18 +44,23 @@ struct Cli {
     settings: Settings,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
     let cli = Cli::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).init();
+    let ended = block_on(run(cli)).map_err(Into::into).flatten();
+    let Err(error) = ended else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {}", ErrorChain::new(&*error));
+    ExitCode::FAILURE
+}
+
+async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     if cli.print_crd {
         print!("{}", serde_yaml_ng::to_string(&api::CronJob::crd())?);
         return Ok(());
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).init();
-    windlass::operator::block_on(run(cli))?
-}
-
-async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     let file = cli.config.map(Settings::read).transpose()?;
     let mut settings = cli.settings.with_fallback(&file.unwrap_or_default())?;
     let config = Config::infer().await?;

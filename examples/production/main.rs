@@ -6,7 +6,7 @@
 //! `POD_NAMESPACE`, the namespace of the objects and, unless it is set, of the lease, and `POD_NAME`, the identity in the
 //! lease. `RUST_LOG` says which log lines are written, by default `info`.
 
-use std::{error::Error, path::PathBuf};
+use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,7 +17,8 @@ use kube::{
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 use windlass::{
-    Context, Controller, Failure, Outcome,
+    Context, Controller, ErrorChain, Failure, Outcome,
+    operator::block_on,
     settings::{OperatorSettings, Settings},
 };
 
@@ -35,20 +36,25 @@ struct Cli {
     settings: Settings,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
         .init();
-    let file = cli.config.map(Settings::read).transpose()?;
-    let settings = cli.settings.with_fallback(&file.unwrap_or_default())?;
     // Ends the process although a blocking call hangs: a DNS lookup, or an exec plugin.
-    windlass::operator::block_on(run(settings))?
+    let ended = block_on(run(cli)).map_err(Into::into).flatten();
+    let Err(error) = ended else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {}", ErrorChain::new(&*error));
+    ExitCode::FAILURE
 }
 
-async fn run(mut settings: Settings) -> Result<(), Box<dyn Error>> {
+async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
+    let file = cli.config.map(Settings::read).transpose()?;
+    let mut settings = cli.settings.with_fallback(&file.unwrap_or_default())?;
     // In a pod, the service account of the pod.
     let config = Config::infer().await?;
     let operator = &mut settings.operator;

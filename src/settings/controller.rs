@@ -18,6 +18,35 @@ use crate::{ControllerBuilder, ExponentialBackoff, level::Watchable, retry::Retr
 
 /// Settings of a [`Controller`](crate::Controller) or an
 /// [`InformerController`](crate::InformerController).
+///
+/// # Several controllers
+///
+/// A command can have these settings once: clap panics if an option is there twice. So with several
+/// controllers, the options and variables are for all of them, and a file has a section for each:
+///
+/// ```
+/// use serde::Deserialize;
+/// use windlass::settings::{self, ControllerSettings, Settings};
+///
+/// #[derive(Default, Deserialize)]
+/// #[serde(default, deny_unknown_fields)]
+/// struct File {
+///     websites: ControllerSettings,
+///     databases: ControllerSettings,
+/// }
+///
+/// # let file = std::env::temp_dir().join(format!("windlass-several-{}.yaml", std::process::id()));
+/// # std::fs::write(&file, "websites: { concurrency: 8 }\ndatabases: { maxRetries: 3 }")?;
+/// # let mut of_command_line = Settings::default();
+/// # of_command_line.controller.concurrency = std::num::NonZeroUsize::new(4);
+/// let file: File = settings::read(&file)?;
+/// let websites = settings::with_fallback(&file.websites, &of_command_line.controller)?;
+/// let databases = settings::with_fallback(&file.databases, &of_command_line.controller)?;
+/// assert_eq!(websites.concurrency.map(|it| it.get()), Some(8));
+/// assert_eq!(databases.concurrency.map(|it| it.get()), Some(4));
+/// # std::fs::remove_file(std::env::temp_dir().join(format!("windlass-several-{}.yaml", std::process::id())))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 #[command(next_help_heading = "Controller")]
@@ -188,8 +217,35 @@ impl ControllerSettings {
         Ok(())
     }
 
-    /// The delays of the retries, if a setting of retries is set.
-    fn backoff(&self) -> Option<ExponentialBackoff> {
+    /// The retry policy of these settings, or none if no setting of retries is set. A policy of your own
+    /// can wrap it. It does not have the limit `retriesPerSecond` of all objects, which
+    /// [`RetryPolicy::rate_limited`](crate::retry::RetryPolicy::rate_limited) sets.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{
+    ///     ExponentialBackoff, InformerController, controller::ErrorReport, settings::Settings,
+    /// };
+    ///
+    /// let mut settings = Settings::default();
+    /// settings.controller.max_retries = Some(2);
+    /// let backoff = settings.controller.backoff().unwrap_or(ExponentialBackoff::DEFAULT);
+    /// assert_eq!(backoff.delay_after(0, 0.5), Some(Duration::from_secs(1)));
+    /// assert_eq!(backoff.delay_after(2, 0.5), None);
+    ///
+    /// // No retry after an error of the input.
+    /// let policy = move |failed: &ErrorReport<'_>| {
+    ///     let is_invalid = failed.error.downcast_ref::<std::num::ParseIntError>().is_some();
+    ///     (!is_invalid).then(|| backoff.delay_after(failed.attempt, failed.random))?
+    /// };
+    /// let controller = InformerController::builder().retry_policy(policy).build()?;
+    /// # drop(controller);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn backoff(&self) -> Option<ExponentialBackoff> {
         let delays = (self.retry_delay, self.retry_cap, self.max_retries);
         if delays == (None, None, None) && self.retries_per_second.is_none() {
             return None;

@@ -41,7 +41,11 @@ pub enum SettingsError {
     },
 
     /// A setting has no effect without another one.
-    #[error("the setting `{setting}` has no effect without `{needs}`: set both, or none of them")]
+    #[error(
+        "the setting {} has no effect without {}: set both, or none of them",
+        named(setting),
+        named(needs)
+    )]
     Incomplete {
         /// The key in a file.
         setting: &'static str,
@@ -51,7 +55,8 @@ pub enum SettingsError {
 
     /// A setting has no effect, because the operator does not use it.
     #[error(
-        "the setting `{setting}` has no effect in this operator, because it uses {instead}: remove it"
+        "the setting {} has no effect in this operator, because it uses {instead}: remove it",
+        named(setting)
     )]
     Unused {
         /// The key in a file.
@@ -78,8 +83,8 @@ pub enum SettingsError {
 
     /// The list of namespaces has an empty name.
     #[error(
-        "the setting `namespaces` has an empty name: remove it, or remove the setting to watch all \
-         namespaces"
+        "the setting {} has an empty name: remove it, or remove the setting to watch all namespaces",
+        named("namespaces")
     )]
     EmptyNamespace,
 
@@ -90,6 +95,18 @@ pub enum SettingsError {
         #[from]
         source: InvalidListWatch,
     },
+}
+
+/// A key of a file with the option of the command line: `` `queueSize` (`--queue-size`) ``.
+fn named(setting: &str) -> String {
+    let mut option = String::new();
+    for letter in setting.chars() {
+        if letter.is_ascii_uppercase() {
+            option.push('-');
+        }
+        option.push(letter.to_ascii_lowercase());
+    }
+    format!("`{setting}` (`--{option}`)")
 }
 
 /// An error for the first of `settings` that is set.

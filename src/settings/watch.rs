@@ -1,12 +1,13 @@
 //! The settings of lists and watches.
 
 use std::{
+    collections::BTreeSet,
     num::{NonZeroU32, NonZeroUsize},
     time::Duration,
 };
 
 use clap::Args;
-use kube::{Resource, core::NamespaceResourceScope};
+use kube::{Api, Client, Resource, core::NamespaceResourceScope};
 use serde::{Deserialize, Serialize};
 
 use super::{SettingsError, error::unused, period, unless_empty};
@@ -93,10 +94,7 @@ impl WatchSettings {
         K: Watchable + Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
-        let namespaces = self.namespaces.as_deref().unwrap_or_default();
-        if namespaces.iter().any(String::is_empty) {
-            return Err(SettingsError::EmptyNamespace);
-        }
+        let namespaces = self.checked_namespaces()?;
         Ok(self.apply_to_any(if namespaces.is_empty() {
             Watch::all()
         } else {
@@ -137,7 +135,66 @@ impl WatchSettings {
         watch.settings(move |list| settings.without_selectors(list))
     }
 
-    /// Changes the source of an informer as these settings say. Its namespace is that of its `Api`.
+    /// The sources of the informers of a kind with namespaces, as these settings say: one for each
+    /// namespace, in alphabetical order, or a single one for all namespaces. A controller gets one
+    /// informer for each, all of one kind.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if a namespace has no name, or a selector cannot be valid.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Informer, InformerController, settings::Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = windlass_apiserver::ApiServer::new().client();
+    /// let mut settings = Settings::default();
+    /// settings.watch.namespaces = Some(vec!["shop".to_owned(), "blog".to_owned()]);
+    /// let controller = InformerController::builder().build()?;
+    /// let configs = controller.kind::<ConfigMap>("configs")?;
+    /// for list in settings.watch.list_watches(&client)? {
+    ///     controller.add_informer(&configs, &Informer::new(list))?;
+    /// }
+    /// let health = controller.health();
+    /// assert_eq!(health.len(), 2);
+    /// assert_eq!(health[0].watch.scope(), "configmaps in blog");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list_watches<K>(&self, client: &Client) -> Result<Vec<ListWatch<K>>, SettingsError>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        let namespaces: BTreeSet<_> = self.checked_namespaces()?.iter().collect();
+        let of_one = |namespace: &String| Api::namespaced(client.clone(), namespace);
+        let apis: Vec<Api<K>> = if namespaces.is_empty() {
+            vec![Api::all(client.clone())]
+        } else {
+            namespaces.into_iter().map(of_one).collect()
+        };
+        let settings = Self {
+            namespaces: None,
+            ..self.clone()
+        };
+        let lists = apis.into_iter().map(ListWatch::new);
+        lists.map(|it| settings.apply_to_list_watch(it)).collect()
+    }
+
+    fn checked_namespaces(&self) -> Result<&[String], SettingsError> {
+        let namespaces = self.namespaces.as_deref().unwrap_or_default();
+        if namespaces.iter().any(String::is_empty) {
+            return Err(SettingsError::EmptyNamespace);
+        }
+        Ok(namespaces)
+    }
+
+    /// Changes the source of an informer as these settings say. Its namespace is that of its `Api`;
+    /// [`list_watches`](Self::list_watches) has those of the settings.
     ///
     /// # Errors
     ///

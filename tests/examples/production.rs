@@ -62,6 +62,43 @@ async fn production_runs_with_exactly_its_role_and_stops_at_sigterm() {
     assert!(operator.process.wait().expect("a child").success());
 }
 
+#[test]
+fn an_error_at_the_start_is_one_line_with_its_causes() {
+    for example in ["production", "cronjob", "issues"] {
+        for (arguments, expected) in [
+            (
+                ["--leader-election=false", "--identity=me"],
+                "error: the setting `identity` (`--identity`) has no effect in this operator, because it \
+                 uses no leader election: remove it\n",
+            ),
+            (
+                ["--lease-duration=1s", "--lease-name=web"],
+                "error: the settings of the leader election are invalid: ",
+            ),
+        ] {
+            let mut command = Command::new(super::built(example));
+            // A kubeconfig, so that the example does not look for a service account.
+            let kubeconfig = std::env::temp_dir().join("windlass-no-cluster.yaml");
+            let config = json!({
+                "current-context": "none",
+                "clusters": [{ "name": "none", "cluster": { "server": "http://127.0.0.1:1" } }],
+                "contexts": [{ "name": "none", "context": { "cluster": "none", "user": "none" } }],
+                "users": [{ "name": "none", "user": {} }],
+            });
+            std::fs::write(&kubeconfig, config.to_string()).expect("a file");
+            let output = command
+                .args(arguments)
+                .env("KUBECONFIG", kubeconfig)
+                .output();
+            let output = output.expect("the example runs");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(errors.starts_with(expected), "{example}: {errors}");
+            assert_eq!(errors.lines().count(), 1, "{example}: {errors}");
+            assert_eq!(output.status.code(), Some(1), "{example}");
+        }
+    }
+}
+
 /// Rows: BO-56
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn production_obeys_settings_from_each_source() {

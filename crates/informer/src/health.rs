@@ -11,6 +11,9 @@ pub struct Health {
     /// The kind, as `plural.group`.
     pub resource: Arc<str>,
 
+    /// The namespaces of the informer. `None` for all objects of the kind.
+    pub namespaces: Option<Arc<[String]>>,
+
     /// The state of the watch.
     pub state: HealthState,
 
@@ -60,11 +63,20 @@ impl Health {
         } = self;
         matches!(state, HealthState::Watching) && undecodable.is_empty() && unread.is_none()
     }
+
+    /// The kind and the namespaces, for display: `issues.tracker.example.io in default`.
+    #[must_use]
+    pub fn scope(&self) -> String {
+        match &self.namespaces {
+            None => self.resource.to_string(),
+            Some(namespaces) => format!("{} in {}", self.resource, namespaces.join(", ")),
+        }
+    }
 }
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.resource)?;
+        write!(f, "{}: ", self.scope())?;
         match &self.state {
             HealthState::NotStarted => f.write_str("not started")?,
             HealthState::Listing => f.write_str("listing")?,
@@ -95,6 +107,7 @@ mod tests {
     fn an_informer_is_healthy_if_it_watches_and_all_objects_decode() {
         let health = |state, undecodable| Health {
             resource: "pods".into(),
+            namespaces: Some(vec!["shop".to_owned()].into()),
             state,
             synced: true,
             undecodable,
@@ -105,5 +118,7 @@ mod tests {
         assert!(!health(HealthState::Watching, broken()).is_healthy());
         assert!(!health(HealthState::Listing, vec![]).is_healthy());
         assert!(!health(HealthState::Stopped, broken()).is_healthy());
+        let watching = health(HealthState::Watching, vec![]);
+        assert_eq!(watching.to_string(), "pods in shop: watching");
     }
 }

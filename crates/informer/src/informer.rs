@@ -270,10 +270,14 @@ impl<K: Stored> Informer<K> {
         let Shared {
             status,
             resource,
+            namespaces,
             new_subscribers,
             ..
         } = &*self.shared;
-        status.borrow().health(resource, new_subscribers.unread())
+        let unread = new_subscribers.unread();
+        status
+            .borrow()
+            .health(resource, namespaces.as_ref(), unread)
     }
 
     /// Requests a relist: stops the source and starts it again, in any state of the watch. Returns

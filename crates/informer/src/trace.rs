@@ -9,9 +9,10 @@ use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
 use crate::{Event, GuardedSpan, ObjectKey, Stored, message::one_line, watch::NextRequest};
 
-/// A run of an informer.
-pub(crate) fn informer(resource: &str) -> GuardedSpan {
-    GuardedSpan::new(|| info_span!("informer", resource))
+/// A run of an informer, of the objects of some namespaces or of all.
+pub(crate) fn informer(resource: &str, namespaces: Option<&[String]>) -> GuardedSpan {
+    let namespace = || namespaces.map(|it| it.join(","));
+    GuardedSpan::new(|| info_span!("informer", resource, namespace = namespace().as_deref()))
 }
 
 /// One request, until its response is processed. A root span: an informer runs as long as its

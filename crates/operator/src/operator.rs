@@ -234,7 +234,8 @@ impl Operator {
     }
 
     /// Runs all controllers until SIGINT or SIGTERM arrives, then drains them. A second signal ends
-    /// the operator at once.
+    /// the operator at once, except the same signal within a second: `timeout` and some shells send
+    /// one twice.
     ///
     /// # The end of the process
     ///
@@ -261,14 +262,15 @@ impl Operator {
         let mut signals = Signals::listen().map_err(|source| OperatorError::Signals { source })?;
         let stop = CancellationToken::new();
         let mut run = Box::pin(self.run_watched(stop.clone(), Some(self.exit_after())));
-        tokio::select! {
+        let first = tokio::select! {
             ended = &mut run => return ended,
-            signal = signals.next() => log::info!(signal, "stopping"),
-        }
+            signal = signals.next() => signal,
+        };
+        log::info!(signal = first, "stopping");
         stop.cancel();
         tokio::select! {
             ended = &mut run => ended,
-            signal = signals.next() => {
+            signal = signals.after(first) => {
                 log::warn!(signal, "stopping at once");
                 Err(OperatorError::Forced)
             }

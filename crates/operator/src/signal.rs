@@ -1,6 +1,14 @@
 //! SIGINT and SIGTERM, which stop the operator.
 
-use std::io;
+use std::{io, time::Duration};
+
+use tokio::time::Instant;
+use windlass_informer::log;
+
+/// The time after a signal in which the same signal is ignored: `timeout` of coreutils sends its signal to
+/// the process and to its group, and a shell can do the same. Shorter than the time in which a user
+/// decides to press Ctrl-C again.
+const REPEATED: Duration = Duration::from_secs(1);
 
 /// SIGINT and SIGTERM, in the order in which they arrive.
 pub(crate) struct Signals {
@@ -27,6 +35,18 @@ impl Signals {
             #[cfg(unix)]
             terminate: signal(SignalKind::terminate())?,
         })
+    }
+
+    /// Waits for a signal after `first`, and returns its name. Ignores `first` within a second.
+    pub(crate) async fn after(&mut self, first: &'static str) -> &'static str {
+        let received = Instant::now();
+        loop {
+            let signal = self.next().await;
+            if signal != first || received.elapsed() >= REPEATED {
+                return signal;
+            }
+            log::info!(signal, "ignoring a repeated signal");
+        }
     }
 
     /// Waits for the next signal and returns its name.

@@ -221,7 +221,7 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
                 .expect("the operator is not running");
         },
     );
-    let line = "[-] informer sites of web: configmaps: down, cannot watch configmaps: forbidden";
+    let line = "[-] informer sites of web: configmaps in default: down, cannot watch configmaps: forbidden";
     let page = running.until("/ready", 503, line).await;
     assert!(page.contains("; its first list is not complete"), "{page}");
     running.stop().await;
@@ -249,7 +249,9 @@ async fn an_informer_without_a_connection_is_named_with_the_cause() {
             added.expect("the operator is not running");
         },
     );
-    let page = running.until("/ready", 503, "configmaps: down, ").await;
+    let page = running
+        .until("/ready", 503, "configmaps in default: down, ")
+        .await;
     assert!(page.contains("Connection refused"), "{page}");
     running.stop().await;
 }

@@ -314,7 +314,8 @@ fn with(mut parts: Parts, uri: Uri) -> Parts {
     parts
 }
 
-fn connection_error(text: &'static str) -> BoxError {
+/// An error without a response.
+pub(crate) fn connection_error(text: &'static str) -> BoxError {
     io::Error::new(io::ErrorKind::ConnectionReset, text).into()
 }
 

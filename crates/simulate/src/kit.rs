@@ -36,7 +36,7 @@ mod quiet;
 
 pub use self::{
     expectation::Expectation as KitExpectation,
-    gates::{Hold, Verb},
+    gates::{Hold, Outage, Verb},
     journal::{Call, Calls, Mark, Write},
     operator::KitOperator,
 };
@@ -224,6 +224,51 @@ impl Kit {
     /// the hold is released or dropped.
     pub fn hold(&self, verb: Verb, resource: &str) -> Hold {
         self.core.gates.add_hold(verb, resource)
+    }
+
+    /// Makes the API server unreachable for operators, until the outage is ended or dropped: their
+    /// running watches end, and each of their requests fails with a connection error. A request in
+    /// progress can reach the server, and its response is lost. The methods of the kit still reach the
+    /// server.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::{Api, Client};
+    /// use tokio_util::sync::CancellationToken;
+    /// use windlass_simulate::kit::{self, Kit};
+    ///
+    /// /// Creates the config map `started`.
+    /// async fn operator(client: Client, _stop: CancellationToken) -> Result<(), kube::Error> {
+    ///     let mut config = ConfigMap::default();
+    ///     config.metadata.name = Some("started".to_owned());
+    ///     let configs = Api::<ConfigMap>::default_namespaced(client);
+    ///     configs.create(&Default::default(), &config).await.map(drop)
+    /// }
+    ///
+    /// kit::run(async |kit: Kit| {
+    ///     let outage = kit.outage();
+    ///     let operator = kit.start(operator);
+    ///     kit.quiet().await;
+    ///     assert!(operator.ended().is_some_and(|it| it.starts_with("Err")));
+    ///     assert!(kit.get::<ConfigMap>("started").await.is_none());
+    ///
+    ///     outage.end();
+    ///     operator.restart();
+    ///     kit.quiet().await;
+    ///     assert_eq!(operator.ended().as_deref(), Some("Ok(())"));
+    ///     assert!(kit.get::<ConfigMap>("started").await.is_some());
+    /// });
+    /// ```
+    pub fn outage(&self) -> Outage {
+        self.core.gates.begin_outage()
+    }
+
+    /// Ends the running watches of operators once, as an API server does after its timeout. New watches
+    /// can start immediately.
+    pub fn close_watches(&self) {
+        self.core.gates.close_watches();
     }
 }
 

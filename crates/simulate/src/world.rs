@@ -248,6 +248,11 @@ impl World {
         self.state.lock().planned.is_empty()
     }
 
+    /// Whether a fault has taken effect.
+    pub(crate) fn has_injected_faults(&self) -> bool {
+        !self.state.lock().effective.is_empty()
+    }
+
     /// Adds a line to the trace that is not a step.
     pub(crate) fn log(&self, origin: Option<Origin>, text: &str) {
         let at = self.began.elapsed();

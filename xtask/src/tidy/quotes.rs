@@ -1,4 +1,5 @@
-//! The rule that code in other languages in docs/apiserver.md is part of a file that tests run.
+//! The rule that code in other languages in docs/apiserver.md, and the Rust of
+//! docs/from-grafana-app-sdk.md, is part of a file that tests run.
 
 use super::nothing;
 use crate::repository::Repository;
@@ -31,6 +32,27 @@ fn each_quoted_function_is_that_of_its_file() {
 }
 
 #[test]
+fn the_operator_of_grafana_app_sdk_is_that_of_its_example() {
+    const PAGE: &str = "docs/from-grafana-app-sdk.md";
+
+    let repository = Repository::here();
+    let page = repository.read(PAGE).expect("the page exists");
+    let files = ["api", "main", "operator", "tests"];
+    let sources = files.map(|name| {
+        let source = repository.read(&format!("examples/issues/{name}.rs"));
+        unindented(&source.expect("the file exists"))
+    });
+    let is_quoted = |block: &&str| sources.iter().any(|it| it.contains(&unindented(block)));
+    let blocks: Vec<_> = blocks(&page, "rust,ignore").collect();
+    assert!(blocks.len() > 5, "{PAGE} has blocks in Rust");
+    let other = blocks.iter().filter(|block| !is_quoted(block));
+    let findings: Vec<_> = other
+        .map(|block| format!("{PAGE}: not part of examples/issues; copy it from there:\n{block}"))
+        .collect();
+    nothing(&findings);
+}
+
+#[test]
 fn a_block_is_the_text_between_its_fences() {
     let page = "a\n```go\nx\ny\n```\nb\n```js\nz\n```\n";
     assert_eq!(blocks(page, "go").collect::<Vec<_>>(), ["x\ny\n"]);
@@ -43,4 +65,11 @@ fn blocks<'a>(page: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
     parts
         .into_iter()
         .filter_map(|part| part.split_once("```").map(|(block, _)| block))
+}
+
+/// The lines without their indentation.
+fn unindented(code: &str) -> String {
+    code.lines()
+        .map(|line| line.trim_start().to_owned() + "\n")
+        .collect()
 }

@@ -88,7 +88,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         most_listed: 0,
         resync: None,
     };
-    let span = trace::informer(&shared.resource);
+    let span = trace::informer(&shared.resource, shared.namespaces.as_deref());
     let run = pin!(run.run_source(&mut **source));
     let run = span.within(run);
     let resource = Arc::clone(&shared.resource);

@@ -63,9 +63,15 @@ impl InformerStatus {
         }
     }
 
-    pub(crate) fn health(&self, resource: &Arc<str>, unread: Option<Arc<str>>) -> Health {
+    pub(crate) fn health(
+        &self,
+        resource: &Arc<str>,
+        namespaces: Option<&Arc<[String]>>,
+        unread: Option<Arc<str>>,
+    ) -> Health {
         Health {
             resource: Arc::clone(resource),
+            namespaces: namespaces.map(Arc::clone),
             state: self.state.clone(),
             synced: self.synced,
             undecodable: self.undecodable.iter().cloned().collect(),

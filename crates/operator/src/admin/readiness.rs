@@ -159,9 +159,11 @@ fn election_line(election: &LeaderElection, state: &ElectionState) -> Line {
 
 /// The line about one informer.
 fn informer(controller: &str, health: &InformerHealth) -> Line {
-    let resource = &health.watch.resource;
     let mut text = match &health.watch.state {
-        HealthState::Down { error } => format!("{resource}: down, {}", ErrorChain::new(&**error)),
+        HealthState::Down { error } => {
+            let scope = health.watch.scope();
+            format!("{scope}: down, {}", ErrorChain::new(&**error))
+        }
         _ => health.watch.to_string(),
     };
     let is_up = matches!(

@@ -8,8 +8,9 @@ use std::{
 };
 
 use bytes::BytesMut;
+use futures::StreamExt as _;
 use http::{Request, Response, header::USER_AGENT};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, BodyStream, StreamBody};
 use kube::client::Body;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     change,
-    connection::{BoxError, FullResponse, ReplyBody, Target, refusal},
+    connection::{BoxError, FullResponse, ReplyBody, Target, connection_error, refusal},
     fault::StepKind,
 };
 
@@ -47,6 +48,11 @@ impl KitConnection {
         if self.crashed.is_cancelled() {
             return pending().await;
         }
+        if core.gates.has_outage() {
+            return Err(connection_error("the connection was refused"));
+        }
+        // Before the request, so that a watch that begins meanwhile ends too.
+        let watches = core.gates.watches();
         let agent = parts
             .headers
             .get(USER_AGENT)
@@ -77,13 +83,16 @@ impl KitConnection {
             core.journal.write(write);
             response.into_response()
         } else if target.verb == "watch" && response.status().is_success() {
-            self.recorded(target, response)
+            until(watches, self.recorded(target, response))
         } else {
             response
         };
         sleep(core.latency()).await;
         if self.crashed.is_cancelled() {
             return pending().await;
+        }
+        if core.gates.has_outage() {
+            return Err(connection_error("the connection was reset"));
         }
         Ok(response)
     }
@@ -155,6 +164,14 @@ impl Core {
             object: identity(target, object),
         });
     }
+}
+
+/// Ends the body of a response when `end` is cancelled.
+fn until(end: CancellationToken, response: Response<ReplyBody>) -> Response<ReplyBody> {
+    response.map(|body| {
+        let frames = BodyStream::new(body).take_until(end.cancelled_owned());
+        StreamBody::new(frames).boxed_unsync()
+    })
 }
 
 /// The namespace and name of the object of a request or of its answer.

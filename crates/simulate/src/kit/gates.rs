@@ -1,4 +1,4 @@
-//! The requests that a test refuses or holds.
+//! The requests that a test refuses or holds, and outages of the server.
 
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -35,11 +35,21 @@ pub struct Hold {
     release: CancellationToken,
 }
 
-/// The requests to refuse, and those to hold.
+/// An outage of the API server, until it is dropped. Created by [`Kit::outage`](super::Kit::outage).
+#[derive(Debug)]
+#[must_use = "dropping it ends the outage"]
+pub struct Outage {
+    ended: CancellationToken,
+}
+
+/// The requests to refuse, those to hold, and the running watches.
 #[derive(Default)]
 pub(super) struct Gates {
     refused: Mutex<Vec<(Verb, String, StatusCode)>>,
     held: Mutex<Vec<HeldRequests>>,
+    outages: Mutex<Vec<CancellationToken>>,
+    /// Cancelled to end the watches that run.
+    watches: Mutex<CancellationToken>,
 }
 
 struct HeldRequests {
@@ -69,6 +79,29 @@ impl Gates {
             reached: receiver,
             release,
         }
+    }
+
+    pub(super) fn begin_outage(&self) -> Outage {
+        let ended = CancellationToken::new();
+        self.outages.lock().push(ended.clone());
+        self.close_watches();
+        Outage { ended }
+    }
+
+    /// Whether the server is unreachable.
+    pub(super) fn has_outage(&self) -> bool {
+        let mut outages = self.outages.lock();
+        outages.retain(|ended| !ended.is_cancelled());
+        !outages.is_empty()
+    }
+
+    pub(super) fn close_watches(&self) {
+        std::mem::take(&mut *self.watches.lock()).cancel();
+    }
+
+    /// Cancelled when the watches that run now end.
+    pub(super) fn watches(&self) -> CancellationToken {
+        self.watches.lock().clone()
     }
 
     /// Whether requests are held.
@@ -150,5 +183,20 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.release.cancel();
+    }
+}
+
+// === impl Outage ===
+
+impl Outage {
+    /// Makes the API server reachable again, unless another outage continues.
+    pub fn end(self) {
+        self.ended.cancel();
+    }
+}
+
+impl Drop for Outage {
+    fn drop(&mut self) {
+        self.ended.cancel();
     }
 }

@@ -384,3 +384,11 @@ fn three_replicas() {
     let operator = |process| operators::three_replicas(process, None);
     passes(of_replicas("three replicas", operator));
 }
+
+/// It ends and is started again, as by its Deployment.
+#[test]
+fn a_single_replica_loses_its_lease() {
+    let operator = |process| operators::three_replicas(process, None);
+    let simulation = of_replicas("a single replica", operator).replicas(1);
+    passes(simulation.faults([Fault::LeaseStolen]));
+}

@@ -144,6 +144,8 @@ enum Then {
     Waits,
     /// For 5 s.
     GivesUp,
+    /// For 5 s, and then ends with an error.
+    Fails,
 }
 
 const CONFIG: &str = "/api/v1/namespaces/default/configmaps/a";
@@ -168,6 +170,9 @@ impl Runnable for Writes {
         } else {
             assert!(timeout(secs(5), write()).await.is_err(), "no response");
         }
+        if self.then == Then::Fails {
+            return Err(std::io::Error::other("no response"));
+        }
         stop.cancelled().await;
         Ok(())
     }
@@ -187,6 +192,7 @@ async fn the_lease_is_not_released_after_a_stop_that_aborts_a_write_in_progress(
     for (path, then, holder) in [
         (CONFIG, Then::Waits, "us"),
         (CONFIG, Then::GivesUp, ""),
+        (CONFIG, Then::Fails, "us"),
     ] {
         let server = ApiServer::new();
         let election = election(&server, "us");

@@ -189,10 +189,13 @@ fn hanging(election: &LeaderElection) -> Client {
 /// The API server may still apply it, after the next leader has started.
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_not_released_after_a_stop_that_aborts_a_write_in_progress() {
+    const EVENT: &str = "/apis/events.k8s.io/v1/namespaces/default/events/a";
     for (path, then, holder) in [
         (CONFIG, Then::Waits, "us"),
         (CONFIG, Then::GivesUp, ""),
         (CONFIG, Then::Fails, "us"),
+        // Of any leader.
+        (EVENT, Then::Waits, ""),
     ] {
         let server = ApiServer::new();
         let election = election(&server, "us");

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use futures::future::{OptionFuture, join};
 use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
@@ -43,9 +42,9 @@ use self::registry::{ControllerRegistry, Place};
 /// replica leads. When a controller ends for any reason, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
 /// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
-/// this replica lost its lease. Then it releases the lease, stops the tasks of
-/// [each replica](Self::add_to_each_replica), the webhook server and the [`AdminServer`], and
-/// [`run`](Self::run) returns; the error names the controller that ended.
+/// this replica lost its lease. Then it releases the lease, and stops the webhook server, the tasks of
+/// [each replica](Self::add_to_each_replica), whose stores the webhooks may read, and the
+/// [`AdminServer`], in this order. [`run`](Self::run) returns; the error names the controller that ended.
 ///
 /// *Required.* An operator can run only once. A [`Runnable`](windlass_controller::Runnable) of yours
 /// runs until its token is cancelled, also if it has nothing more to do.
@@ -238,7 +237,7 @@ impl Operator {
     ///
     /// # The end of the process
     ///
-    /// A stop takes at most the [drain timeout](OperatorBuilder::drain_timeout) and 2 s, and 10 s
+    /// A stop takes at most the [drain timeout](OperatorBuilder::drain_timeout) and 2 s, and 11 s
     /// with webhooks, whose requests in progress have 9 s after the controllers have ended. If handlers
     /// block all threads of the runtime, no task can perform the stop: then the process exits 3 s
     /// after the drain timeout, or 12 s with webhooks, with the exit code 1 and an error in the log that
@@ -344,10 +343,10 @@ impl Operator {
             None => None,
         };
         let _watchdog = Watchdog::start(watched, &progress);
-        let outcome = self.run_added(added, &stop).await;
-        let webhooks = webhooks.map(|server| server.end(AdminLimits::WEBHOOKS_END));
-        let admin = admin.map(|server| server.end(ADMIN_END));
-        join(OptionFuture::from(webhooks), OptionFuture::from(admin)).await;
+        let outcome = self.run_added(added, &stop, webhooks).await;
+        if let Some(admin) = admin {
+            admin.end(ADMIN_END).await;
+        }
         outcome
     }
 }

@@ -27,6 +27,7 @@ mod builder;
 // All controllers before the start, all running controllers, and a single one.
 mod controller_set;
 mod each_replica;
+mod exit;
 mod lead;
 mod registry;
 mod run;
@@ -95,11 +96,6 @@ struct Shared {
 /// The time after the drain timeout in which controllers are aborted and the lease is released. A
 /// task that does not yield within this time is blocked, and a release takes two requests.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The time after the drain timeout after which a blocked process exits. Longer than a stop takes:
-/// 1 s to abort the controllers and release the lease, and 1 s to stop the admin server. The time of
-/// webhooks is added to it.
-const EXIT_MARGIN: Duration = Duration::from_secs(3);
 
 // === impl Operator ===
 
@@ -241,7 +237,8 @@ impl Operator {
     /// with webhooks, whose requests in progress have 9 s after the controllers have ended. If handlers
     /// block all threads of the runtime, no task can perform the stop: then the process exits 3 s
     /// after the drain timeout, or 12 s with webhooks, with the exit code 1 and an error in the log that
-    /// names the calls.
+    /// names the calls. With tasks of [each replica](Self::add_to_each_replica) a stop takes up to 1.1 s
+    /// longer, and a blocked process exits 4 s after the drain timeout, or 13 s with webhooks.
     ///
     /// After `run` has returned, the runtime of `#[tokio::main]` still waits for blocking calls that
     /// hang: a lookup of a host name, or an exec plugin. Run the program with
@@ -272,14 +269,6 @@ impl Operator {
                 Err(OperatorError::Forced)
             }
         }
-    }
-
-    /// The time after a signal after which a blocked process exits.
-    fn exit_after(&self) -> Duration {
-        let webhooks = self.shared.webhook_metrics.as_ref();
-        let webhooks = webhooks.map_or(Duration::ZERO, |_| AdminLimits::WEBHOOKS_END);
-        let drain = self.shared.drain.saturating_add(EXIT_MARGIN);
-        drain.saturating_add(webhooks)
     }
 
     /// Runs all controllers until `stop` is cancelled. Signals are not handled.
@@ -375,22 +364,5 @@ impl fmt::Debug for Operator {
             .field("election", &self.shared.election)
             .field("drain", &self.shared.drain)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, feature = "webhook"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_blocked_process_exits_after_the_time_for_its_webhooks() {
-        let seconds = Duration::from_secs;
-        let builder = || Operator::builder().drain_timeout(seconds(20));
-        assert_eq!(builder().build().exit_after(), seconds(23));
-        let webhooks = WebhookServer::new(([127, 0, 0, 1], 0), "tls.crt", "tls.key");
-        let operator = builder().webhook_server(webhooks).build();
-        assert_eq!(operator.exit_after(), seconds(32));
-        let endless = Operator::builder().drain_timeout(Duration::MAX).build();
-        assert_eq!(endless.exit_after(), Duration::MAX);
     }
 }

@@ -213,7 +213,8 @@ impl Operator {
     }
 
     /// Returns the collectors of the operator and all its controllers, for your own registry. An
-    /// [`AdminServer`] without a registry serves them by itself.
+    /// [`AdminServer`] without a registry serves them by itself. Two operators of one process need a
+    /// registry each: some metrics have no label that names the operator.
     #[must_use]
     pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         let controllers = self.shared.controllers.all();

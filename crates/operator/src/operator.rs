@@ -161,7 +161,7 @@ impl Operator {
     /// says: kube's own retries (15 after 429, 503 or 504, also of a `POST` that may have been
     /// applied) wait for as long as the server asks for, within the handler's call. The retry policy
     /// of the controller repeats a failed call. The metric `rest_client_requests_total` counts the requests
-    /// that were sent.
+    /// that had a response or an error.
     ///
     /// # Errors
     ///

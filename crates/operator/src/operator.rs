@@ -13,7 +13,7 @@ use windlass_controller::Runnable;
 use windlass_informer::log;
 
 use crate::{
-    AddControllerError, AdminLimits, AdminServer, LeaderElection, OperatorError,
+    AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
     metrics::RequestMetrics,
     signal::Signals,

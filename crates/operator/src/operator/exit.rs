@@ -19,9 +19,10 @@ impl Operator {
         const TASKS_END: Duration = Duration::from_secs(1);
         let webhooks = self.shared.webhook_metrics.as_ref();
         let webhooks = webhooks.map_or(Duration::ZERO, |_| AdminLimits::WEBHOOKS_END);
-        let tasks = match self.shared.controllers.has_tasks() {
-            true => TASKS_END,
-            false => Duration::ZERO,
+        let tasks = if self.shared.controllers.has_tasks() {
+            TASKS_END
+        } else {
+            Duration::ZERO
         };
         let drain = self.shared.drain.saturating_add(EXIT_MARGIN);
         drain.saturating_add(webhooks).saturating_add(tasks)

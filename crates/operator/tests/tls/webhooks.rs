@@ -129,10 +129,10 @@ async fn a_task_of_each_replica_runs_until_the_requests_in_progress_are_answered
                 let has_ended = Arc::clone(&has_ended);
                 async move {
                     sleep(Duration::from_secs(5)).await;
-                    match has_ended.load(Ordering::SeqCst) {
-                        true => Err(Denied::new("the task has ended")),
-                        false => Ok(()),
+                    if has_ended.load(Ordering::SeqCst) {
+                        return Err(Denied::new("the task has ended"));
                     }
+                    Ok(())
                 }
             }
         })

@@ -85,7 +85,7 @@ impl<K: Watchable> Informers<K> {
     ///
     /// # Errors
     ///
-    /// [`UndeclaredIndex`] if the [`Watch`] or a shared informer was not built with `index`.
+    /// [`UndeclaredIndex`] if the [`Watch`](crate::Watch) or a shared informer was not built with `index`.
     pub fn by<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<Arc<K>>, UndeclaredIndex>
     where
         V: Eq + Hash + Borrow<Q> + Send + Sync + 'static,

@@ -88,7 +88,7 @@ struct FenceState {
     deadline: AtomicU64,
     /// The number of permits in use.
     running: AtomicUsize,
-    /// The number of writes that were dropped without a response.
+    /// The number of writes, other than of Events, that were dropped without a response.
     abandoned: AtomicUsize,
     /// Notified when the deadline moves.
     moved: Notify,
@@ -211,7 +211,7 @@ impl Fence {
     }
 
     /// The number of writes that were dropped without a response, for example with the call that sent
-    /// them. The API server may still apply them.
+    /// them. The API server may still apply them. Writes of Events are not counted.
     #[doc(hidden)]
     #[must_use]
     pub fn abandoned_writes(&self) -> usize {

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use futures::future::{OptionFuture, join};
 use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +13,7 @@ use windlass_controller::Runnable;
 use windlass_informer::log;
 
 use crate::{
-    AddControllerError, AdminLimits, AdminServer, LeaderElection, OperatorError,
+    AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
     metrics::RequestMetrics,
     signal::Signals,
@@ -28,6 +27,7 @@ mod builder;
 // All controllers before the start, all running controllers, and a single one.
 mod controller_set;
 mod each_replica;
+mod exit;
 mod lead;
 mod registry;
 mod run;
@@ -43,9 +43,9 @@ use self::registry::{ControllerRegistry, Place};
 /// replica leads. When a controller ends for any reason, or the operator is stopped, the operator
 /// stops all controllers and waits for them. It aborts a controller that does not end within the
 /// [drain timeout](OperatorBuilder::drain_timeout) (25 s by default), and all of them at once if
-/// this replica lost its lease. Then it releases the lease, stops the tasks of
-/// [each replica](Self::add_to_each_replica), the webhook server and the [`AdminServer`], and
-/// [`run`](Self::run) returns; the error names the controller that ended.
+/// this replica lost its lease. Then it releases the lease, and stops the webhook server, the tasks of
+/// [each replica](Self::add_to_each_replica), whose stores the webhooks may read, and the
+/// [`AdminServer`], in this order. [`run`](Self::run) returns; the error names the controller that ended.
 ///
 /// *Required.* An operator can run only once. A [`Runnable`](windlass_controller::Runnable) of yours
 /// runs until its token is cancelled, also if it has nothing more to do.
@@ -96,11 +96,6 @@ struct Shared {
 /// The time after the drain timeout in which controllers are aborted and the lease is released. A
 /// task that does not yield within this time is blocked, and a release takes two requests.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The time after the drain timeout after which a blocked process exits. Longer than a stop takes:
-/// 1 s to abort the controllers and release the lease, and 1 s to stop the admin server. The time of
-/// webhooks is added to it.
-const EXIT_MARGIN: Duration = Duration::from_secs(3);
 
 // === impl Operator ===
 
@@ -166,7 +161,7 @@ impl Operator {
     /// says: kube's own retries (15 after 429, 503 or 504, also of a `POST` that may have been
     /// applied) wait for as long as the server asks for, within the handler's call. The retry policy
     /// of the controller repeats a failed call. The metric `rest_client_requests_total` counts the requests
-    /// that were sent.
+    /// that had a response or an error.
     ///
     /// # Errors
     ///
@@ -218,7 +213,8 @@ impl Operator {
     }
 
     /// Returns the collectors of the operator and all its controllers, for your own registry. An
-    /// [`AdminServer`] without a registry serves them by itself.
+    /// [`AdminServer`] without a registry serves them by itself. Two operators of one process need a
+    /// registry each: some metrics have no label that names the operator.
     #[must_use]
     pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         let controllers = self.shared.controllers.all();
@@ -239,11 +235,12 @@ impl Operator {
     ///
     /// # The end of the process
     ///
-    /// A stop takes at most the [drain timeout](OperatorBuilder::drain_timeout) and 2 s, and 10 s
+    /// A stop takes at most the [drain timeout](OperatorBuilder::drain_timeout) and 2 s, and 11 s
     /// with webhooks, whose requests in progress have 9 s after the controllers have ended. If handlers
     /// block all threads of the runtime, no task can perform the stop: then the process exits 3 s
     /// after the drain timeout, or 12 s with webhooks, with the exit code 1 and an error in the log that
-    /// names the calls.
+    /// names the calls. With tasks of [each replica](Self::add_to_each_replica) a stop takes up to 1.1 s
+    /// longer, and a blocked process exits 4 s after the drain timeout, or 13 s with webhooks.
     ///
     /// After `run` has returned, the runtime of `#[tokio::main]` still waits for blocking calls that
     /// hang: a lookup of a host name, or an exec plugin. Run the program with
@@ -275,14 +272,6 @@ impl Operator {
                 Err(OperatorError::Forced)
             }
         }
-    }
-
-    /// The time after a signal after which a blocked process exits.
-    fn exit_after(&self) -> Duration {
-        let webhooks = self.shared.webhook_metrics.as_ref();
-        let webhooks = webhooks.map_or(Duration::ZERO, |_| AdminLimits::WEBHOOKS_END);
-        let drain = self.shared.drain.saturating_add(EXIT_MARGIN);
-        drain.saturating_add(webhooks)
     }
 
     /// Runs all controllers until `stop` is cancelled. Signals are not handled.
@@ -346,10 +335,10 @@ impl Operator {
             None => None,
         };
         let _watchdog = Watchdog::start(watched, &progress);
-        let outcome = self.run_added(added, &stop).await;
-        let webhooks = webhooks.map(|server| server.end(AdminLimits::WEBHOOKS_END));
-        let admin = admin.map(|server| server.end(ADMIN_END));
-        join(OptionFuture::from(webhooks), OptionFuture::from(admin)).await;
+        let outcome = self.run_added(added, &stop, webhooks).await;
+        if let Some(admin) = admin {
+            admin.end(ADMIN_END).await;
+        }
         outcome
     }
 }
@@ -378,22 +367,5 @@ impl fmt::Debug for Operator {
             .field("election", &self.shared.election)
             .field("drain", &self.shared.drain)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, feature = "webhook"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_blocked_process_exits_after_the_time_for_its_webhooks() {
-        let seconds = Duration::from_secs;
-        let builder = || Operator::builder().drain_timeout(seconds(20));
-        assert_eq!(builder().build().exit_after(), seconds(23));
-        let webhooks = WebhookServer::new(([127, 0, 0, 1], 0), "tls.crt", "tls.key");
-        let operator = builder().webhook_server(webhooks).build();
-        assert_eq!(operator.exit_after(), seconds(32));
-        let endless = Operator::builder().drain_timeout(Duration::MAX).build();
-        assert_eq!(endless.exit_after(), Duration::MAX);
     }
 }

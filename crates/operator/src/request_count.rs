@@ -10,6 +10,7 @@ use crate::metrics::RequestMetrics;
 
 impl RequestMetrics {
     /// Returns a client that counts the requests that `client` sends to the API server at `url`.
+    /// One whose future is dropped before the response, by a time limit or a stop, is not counted.
     pub(crate) fn client(&self, client: Client, url: &http::Uri) -> Client {
         let host = url.authority().map_or("", |it| {
             // Without a user and password.

@@ -36,7 +36,8 @@ pub struct Fenced<S> {
 /// A write in progress. Counted by the fence if it is dropped without a response.
 struct WriteInProgress {
     fence: Fence,
-    has_response: bool,
+    /// Whether it has a response, or is a write of an Event.
+    is_harmless: bool,
 }
 
 // === impl FenceLayer ===
@@ -93,12 +94,13 @@ where
                 return futures::future::ready(Err(refused)).boxed();
             }
         };
-        let mut answer = Box::pin(self.inner.call(request));
         let fence = self.fence.clone();
         let write = WriteInProgress {
             fence: fence.clone(),
-            has_response: false,
+            // One that is applied late disturbs no other leader.
+            is_harmless: is_event(request.uri().path()),
         };
+        let mut answer = Box::pin(self.inner.call(request));
         async move {
             // Dropped after `write`: the count is right when no permit is in use.
             let _permit = permit;
@@ -116,7 +118,7 @@ where
                 biased;
                 () = fence.closed() => refused(),
                 answer = answer => {
-                    write.has_response = true;
+                    write.is_harmless = true;
                     answer
                 }
             }
@@ -129,7 +131,7 @@ where
 
 impl Drop for WriteInProgress {
     fn drop(&mut self) {
-        if !self.has_response {
+        if !self.is_harmless {
             (self.fence.shared.abandoned).fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -141,4 +143,9 @@ pub(super) fn is_read<B>(request: &Request<B>) -> bool {
         *request.method(),
         Method::GET | Method::HEAD | Method::OPTIONS
     ) && !request.headers().contains_key(header::UPGRADE)
+}
+
+/// Whether `path` is that of an Event.
+fn is_event(path: &str) -> bool {
+    path.starts_with("/apis/events.k8s.io/")
 }

@@ -94,8 +94,10 @@ impl Candidate {
 
     /// Closes the fence, waits until no call and no fenced write is in progress, and then releases
     /// the lease if this replica may hold it, so that the next candidate does not wait. Returns at
-    /// `deadline` at the latest; a lease that is not released by then expires.
+    /// `deadline` at the latest; a lease that is not released by then expires, and also one whose fence
+    /// has dropped a write, which the API server may still apply.
     pub(super) async fn release(mut self, deadline: Instant) {
+        let abandoned = self.election.fence.abandoned_writes();
         self.election.fence.close();
         if !self.campaign.may_hold() {
             return;
@@ -106,6 +108,10 @@ impl Candidate {
         if timeout_at(deadline, fence.idle()).await.is_err() {
             let calls = fence.running();
             log::warn!(%lease, calls, "did not release the lease: calls are still in progress; it expires");
+            return;
+        }
+        if fence.abandoned_writes() > abandoned {
+            log::warn!(%lease, "not releasing the lease: a write was aborted before it had a response; it expires");
             return;
         }
         let released = timeout_at(deadline, self.empty_lease(deadline)).await;

@@ -12,7 +12,7 @@ use super::{
     controller_set::ControllerSet,
     registry::{Added, Place},
 };
-use crate::{AddControllerError, OperatorError};
+use crate::{AddControllerError, AdminLimits, OperatorError, admin::Serving};
 
 // === impl Operator ===
 
@@ -26,8 +26,8 @@ impl Operator {
     ///
     /// # Contract
     ///
-    /// *Guaranteed.* It starts with the operator, and is stopped after all controllers have ended. Then it
-    /// has what is left of the [drain timeout](crate::OperatorBuilder::drain_timeout), and at least 100 ms.
+    /// *Guaranteed.* It starts with the operator, and is stopped after all controllers and the webhook
+    /// server have ended, so that webhooks can read its stores until their end. Then it has what is left of the [drain timeout](crate::OperatorBuilder::drain_timeout), and at least 100 ms.
     /// If it ends before, the operator stops. Its informers count on `/ready`, also while this replica
     /// stands by.
     ///
@@ -86,11 +86,12 @@ impl Operator {
     }
 
     /// Runs the tasks of each replica and the controllers, until `stop` is cancelled or one of them
-    /// ends. Stops the tasks last.
+    /// ends. Then ends `webhooks`, which may read the stores of the tasks, and stops the tasks last.
     pub(super) async fn run_added(
         &self,
         added: Added,
         stop: &CancellationToken,
+        webhooks: Option<Serving>,
     ) -> Result<(), OperatorError> {
         let drain = self.shared.drain;
         let mut tasks = ControllerSet::start(added.each_replica, CancellationToken::new());
@@ -113,6 +114,9 @@ impl Operator {
             }
             ended = &mut running => (Ok(()), ended),
         };
+        if let Some(webhooks) = webhooks {
+            webhooks.end(AdminLimits::WEBHOOKS_END).await;
+        }
         let ended = tasks.end(drained_by, drain).await;
         // The first error is the cause of those after it.
         failed.and(outcome).and(ended)

@@ -42,13 +42,14 @@ impl Operator {
         for controller in &controllers {
             controller.set_fence(&election.fence());
         }
-        let mut controllers = ControllerSet::start(controllers, stop.clone());
         let fence = election.fence();
+        let before = fence.abandoned_writes();
+        let mut controllers = ControllerSet::start(controllers, stop.clone());
         let stopped = async {
             stop.cancelled().await;
             fence.abandoned_writes()
         };
-        let (abandoned, outcome) = tokio::select! {
+        let (at_stop, outcome) = tokio::select! {
             biased;
             end = leadership.ended() => {
                 controllers.abort(Instant::now() + ABORT_TIMEOUT).await;
@@ -57,10 +58,12 @@ impl Operator {
             // Counted first, before a call can be aborted.
             ended = join(stopped, controllers.run(self.shared.drain)) => ended,
         };
-        let has_abandoned = fence.abandoned_writes() > abandoned;
+        // A controller that fails drops its writes before the stop.
+        let counted = if outcome.is_err() { before } else { at_stop };
+        let has_abandoned = fence.abandoned_writes() > counted;
         if has_abandoned {
             let lease = election.lease();
-            log::warn!(%lease, "not releasing the lease: a call was aborted before its write had a response; it expires");
+            log::warn!(%lease, "not releasing the lease: a write was aborted before it had a response; it expires");
         }
         let release = controllers.is_empty() && !has_abandoned;
         let deadline = release_by(election, controllers.deadline());

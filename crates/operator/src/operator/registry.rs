@@ -75,6 +75,11 @@ impl ControllerRegistry {
         self.lock().added.all().cloned().collect()
     }
 
+    /// Whether a task runs in each replica.
+    pub(super) fn has_tasks(&self) -> bool {
+        !self.lock().added.each_replica.is_empty()
+    }
+
     /// Closes the registry, so that nothing can be added any more. Returns what was added, or none if the
     /// registry was closed before.
     pub(super) fn close(&self) -> Option<Added> {

@@ -12,8 +12,8 @@ use std::{
 };
 
 use http::Method;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
-use kube::{Api, Client, api::PostParams, client::Body};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Client, api::PostParams, client::Body};
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpStream,
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
 use windlass_controller::Runnable;
-use windlass_operator::{AdminServer, Operator, OperatorError};
+use windlass_operator::{AdminServer, LeaderElection, Operator, OperatorError};
 
 use crate::{
     replica::{Replica, RunCount, secs, until},
@@ -130,52 +130,103 @@ async fn controllers_that_exceed_the_drain_timeout_are_aborted_before_the_lease_
     assert_eq!(free.holder_identity.as_deref(), Some(""));
 }
 
-/// Sends a write whose response never comes, and stops to wait for it `gives_up` after its start.
+/// Sends a write whose response never comes.
 struct Writes {
     client: Client,
-    gives_up: Option<Duration>,
+    /// The kind and name of the written object.
+    path: &'static str,
+    then: Then,
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    /// Until it is aborted, or the fence refuses the write.
+    Waits,
+    /// For 5 s.
+    GivesUp,
+    /// For 5 s, and then ends with an error.
+    Fails,
+}
+
+const CONFIG: &str = "/api/v1/namespaces/default/configmaps/a";
+
 impl Runnable for Writes {
-    type Error = Infallible;
+    type Error = std::io::Error;
 
     fn name(&self) -> &'static str {
         "writes"
     }
 
-    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
-        let configs: Api<ConfigMap> = Api::default_namespaced(self.client.clone());
-        let mut config = ConfigMap::default();
-        config.metadata.name = Some("a".to_owned());
-        let options = PostParams::default();
-        let write = configs.create(&options, &config);
-        match self.gives_up {
-            Some(time) => assert!(timeout(time, write).await.is_err(), "no response"),
-            None => panic!("{:?}", write.await),
+    async fn run(&self, stop: CancellationToken) -> Result<(), std::io::Error> {
+        let write = || {
+            let request = http::Request::delete(self.path).body(Vec::new());
+            self.client.request_text(request.expect("valid"))
+        };
+        if self.then == Then::Waits {
+            // A task of each replica does not lead at first.
+            while write().await.is_err() && !stop.is_cancelled() {
+                sleep(secs(1)).await;
+            }
+        } else {
+            assert!(timeout(secs(5), write()).await.is_err(), "no response");
+        }
+        if self.then == Then::Fails {
+            return Err(std::io::Error::other("no response"));
         }
         stop.cancelled().await;
         Ok(())
     }
 }
 
+/// A client behind the fence of `election`, whose requests get no response.
+fn hanging(election: &LeaderElection) -> Client {
+    let hangs = tower::service_fn(|_: http::Request<Body>| {
+        pending::<Result<http::Response<Body>, Infallible>>()
+    });
+    election.fence().client(Client::new(hangs, "default"))
+}
+
 /// The API server may still apply it, after the next leader has started.
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_not_released_after_a_stop_that_aborts_a_write_in_progress() {
-    for (gives_up, holder) in [(None, "us"), (Some(secs(5)), "")] {
+    const EVENT: &str = "/apis/events.k8s.io/v1/namespaces/default/events/a";
+    for (path, then, holder) in [
+        (CONFIG, Then::Waits, "us"),
+        (CONFIG, Then::GivesUp, ""),
+        (CONFIG, Then::Fails, "us"),
+        // Of any leader.
+        (EVENT, Then::Waits, ""),
+    ] {
         let server = ApiServer::new();
-        let hangs = tower::service_fn(|_: http::Request<Body>| {
-            pending::<Result<http::Response<Body>, Infallible>>()
-        });
         let election = election(&server, "us");
-        let client = election.fence().client(Client::new(hangs, "default"));
-        let replica = Replica::of(election, Writes { client, gives_up });
+        let client = hanging(&election);
+        let replica = Replica::of(election, Writes { client, path, then });
         replica.leads().await;
         sleep(secs(10)).await;
         let ended = replica.stop().await;
-        assert_eq!(ended.is_err(), gives_up.is_none(), "{ended:?}");
+        assert_eq!(ended.is_err(), then != Then::GivesUp, "{ended:?}");
         let spec = lease(&server).await.spec.expect("a spec");
         assert_eq!(spec.holder_identity.as_deref(), Some(holder));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_not_released_if_its_fence_drops_a_write_of_a_task_of_each_replica() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let election = election(&server, "us");
+    let (client, path, then) = (hanging(&election), CONFIG, Then::Waits);
+    let builder = Operator::builder().leader_election(election.clone());
+    let operator = builder.build();
+    let controller = count.lingers(secs(0));
+    operator.add_controller(controller).expect("a new name");
+    let task = Writes { client, path, then };
+    operator.add_to_each_replica(task).expect("a new name");
+    let replica = Replica::run(election, operator);
+    replica.leads().await;
+    sleep(secs(10)).await;
+    replica.stop().await.expect("no error");
+    let spec = lease(&server).await.spec.expect("a spec");
+    assert_eq!(spec.holder_identity.as_deref(), Some("us"));
 }
 
 /// A standby whose create or update of the lease is not answered. A stop takes the drain timeout as

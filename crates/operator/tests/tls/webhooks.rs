@@ -1,6 +1,15 @@
 //! Connections to webhooks.
 
-use std::{net::SocketAddr, num::NonZeroUsize, time::Duration};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::admission::AdmissionRequest;
@@ -11,6 +20,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
+use windlass_controller::Runnable;
 use windlass_operator::{AdminLimits, Denied, Operator, WebhookServer};
 
 use super::{Run, address, connect_over_tls, file, listener, status};
@@ -87,6 +97,54 @@ async fn a_request_in_progress_at_a_stop_is_answered_within_nine_seconds() {
     let answer = post(address, "/slow", &review("a")).await;
     assert!(answer.contains("\"allowed\":true"), "{answer}");
     run.await.expect("no panic").expect("no error");
+}
+
+/// A task that sets this when it ends.
+struct Task(Arc<AtomicBool>);
+
+impl Runnable for Task {
+    type Error = Infallible;
+
+    fn name(&self) -> &'static str {
+        "task"
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+        stop.cancelled().await;
+        self.0.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Webhooks read the stores of such tasks.
+#[tokio::test(start_paused = true)]
+async fn a_task_of_each_replica_runs_until_the_requests_in_progress_are_answered() {
+    let (webhooks, address) = server();
+    let (stop, has_ended) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
+    let webhooks = webhooks
+        .validate("/slow", {
+            let (stop, has_ended) = (stop.clone(), Arc::clone(&has_ended));
+            move |_: AdmissionRequest<ConfigMap>| {
+                stop.cancel();
+                let has_ended = Arc::clone(&has_ended);
+                async move {
+                    sleep(Duration::from_secs(5)).await;
+                    if has_ended.load(Ordering::SeqCst) {
+                        return Err(Denied::new("the task has ended"));
+                    }
+                    Ok(())
+                }
+            }
+        })
+        .expect("a path");
+    let operator = Operator::builder().webhook_server(webhooks).build();
+    let task = Task(Arc::clone(&has_ended));
+    operator.add_to_each_replica(task).expect("a new name");
+    let run = tokio::spawn(async move { operator.run_until(stop).await });
+    let answer = post(address, "/slow", &review("a")).await;
+    assert!(answer.contains("\"allowed\":true"), "{answer}");
+    run.await.expect("no panic").expect("no error");
+    assert!(has_ended.load(Ordering::SeqCst));
 }
 
 /// The list of a large kind, on a slow network, which is the subject: in real time, the client pauses for

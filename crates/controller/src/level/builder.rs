@@ -194,7 +194,7 @@ impl<K: Watchable> ControllerBuilder<K> {
     /// let all = configs.informers();
     /// let nodes = configs.watches(Watch::<Node>::all(), move |node: &Node| {
     ///     let zone = node.metadata.labels.as_ref().and_then(|it| it.get("zone").cloned());
-    ///     let selector = kube::core::Selector::from_iter([("zone", zone.unwrap_or_default())]);
+    ///     let selector = kube::core::Selector::from_iter([("zone".to_owned(), zone.unwrap_or_default())]);
     ///     let configs = all.list_matching(None, &selector);
     ///     configs.iter().map(|it| it.key()).collect::<Vec<_>>()
     /// });

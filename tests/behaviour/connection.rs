@@ -191,6 +191,9 @@ where
         let answer = self.inner.call(request);
         let connection = self.connection.clone();
         async move {
+            // A cut also ends a watch whose request is in progress.
+            let mut cuts = connection.cuts.subscribe();
+            let now = *cuts.borrow_and_update();
             if reads && url.contains('?') {
                 let mut held = connection.held.subscribe();
                 held.wait_for(|held| !held).await?;
@@ -207,8 +210,6 @@ where
                     return Err("refused by the test".into());
                 }
             }
-            let mut cuts = connection.cuts.subscribe();
-            let now = *cuts.borrow_and_update();
             let answer = answer.await.map_err(Into::into)?;
             Ok(answer.map(|body| {
                 let body = body.map_err(Into::into);

@@ -10,7 +10,7 @@ use std::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api,
+    Api, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
@@ -23,6 +23,7 @@ use windlass::{
 };
 
 use crate::{
+    cluster::await_condition,
     kinds::{Gizmo, Setting, config, loose_gizmo, value},
     running::Running,
     watched::{Watched, quick},
@@ -268,10 +269,8 @@ on_both_servers! {
             .data(json!({ "spec": { "size": 7 } }));
         others.create(&PostParams::default(), &gizmo).await.expect("new");
         assert_eq!(next().await, "add 7");
-        let finalizers = async || others.get("a").await.expect("there").metadata.finalizers;
-        while finalizers().await.unwrap_or_default() != ["example.io/own"] {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_held = |it: Option<&DynamicObject>| it.is_some_and(|it| it.finalizers() == ["example.io/own"]);
+        await_condition(others.clone(), "a", is_held).await.expect("held");
         change(json!("hunter2")).await;
         assert_eq!(next().await, "error");
         change(json!(8)).await;
@@ -279,9 +278,8 @@ on_both_servers! {
         change(json!(9)).await;
         assert_eq!(next().await, "update 8 9");
         others.delete("a", &DeleteParams::default()).await.expect("there");
-        while others.get_opt("a").await.expect("an answer").is_some() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_deleted = |it: Option<&DynamicObject>| it.is_none();
+        await_condition(others.clone(), "a", is_deleted).await.expect("deleted");
         running.stop().await.expect("nothing went wrong for good");
     }
 

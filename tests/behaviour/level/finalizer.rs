@@ -111,6 +111,7 @@ on_both_servers! {
         patch(&gadgets, "a", json!({ "metadata": { "labels": { "app": null } } })).await;
         let key = ObjectKey::new("a").within(cluster.namespace());
         while informers.get(&key).is_some() {
+            // No handler is called for the event, because the only worker is busy.
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
         sometimes.free.add_permits(1);

@@ -65,6 +65,15 @@ async fn exhaust(rig: &Rig, failing: &'static str) {
     assert_eq!(logged.matches(failing).count(), 1, "{logged}");
 }
 
+/// Checks that the exhausted call was repeated and has succeeded.
+async fn has_finished(rig: &Rig, controller: &InformerController, failing: &str) {
+    let logged = rig.logged().await;
+    assert!(logged.contains(failing), "{failing}: {logged}");
+    let finished = if failing == "created" { "own" } else { "gone" };
+    assert_eq!(rig.world.finalizers("web").await, finished);
+    assert!(controller.dead_letters().is_empty());
+}
+
 /// Rows: GA-100
 #[tokio::test(start_paused = true)]
 async fn a_change_that_the_predicate_rejects_repeats_no_exhausted_call() {
@@ -86,11 +95,7 @@ async fn a_change_that_the_predicate_rejects_repeats_no_exhausted_call() {
             // It is the same dead letter, and its repetition is not declined.
             rig.log.succeed();
             assert!(controller.redrive(&letters[0]), "{timing:?} {failing}");
-            let logged = rig.logged().await;
-            assert!(logged.contains(failing), "{timing:?} {failing}: {logged}");
-            let finished = if failing == "created" { "own" } else { "gone" };
-            assert_eq!(rig.world.finalizers("web").await, finished);
-            assert!(controller.dead_letters().is_empty());
+            has_finished(&rig, &controller, failing).await;
             running.stop(&rig).await;
         }
     }
@@ -111,11 +116,7 @@ async fn an_accepted_change_or_a_resync_repeats_an_exhausted_call() {
                     None => rig.world.update("web", 2).await,
                     Some(period) => pass(period + 60).await,
                 }
-                let logged = rig.logged().await;
-                assert!(logged.contains(failing), "{timing:?} {failing}: {logged}");
-                let finished = if failing == "created" { "own" } else { "gone" };
-                assert_eq!(rig.world.finalizers("web").await, finished);
-                assert!(controller.dead_letters().is_empty());
+                has_finished(&rig, &controller, failing).await;
                 running.stop(&rig).await;
             }
         }

@@ -256,6 +256,7 @@ impl PatchClient<Lease> for World {
                 Fault::Conflicts(n) if n == number => return Err(api(409, "Conflict")),
                 Fault::TimesOut(n) if n == number => {
                     drop(state);
+                    // In virtual time: the limit of the client of finalizers.
                     tokio::time::sleep(Duration::from_secs(30)).await;
                     return Err(kube::Error::Service("timed out after 30s".into()));
                 }

@@ -163,31 +163,13 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         &self.identity
     }
 
-    /// The same finalizers, through the same client.
-    pub(crate) fn again(&self) -> Self {
-        Self {
-            client: Arc::clone(&self.client),
-            identity: self.identity.clone(),
-        }
-    }
-
-    /// Which of our finalizers `object` has.
-    pub(crate) fn presence(&self, object: &K) -> FinalizerPresence {
-        self.identity.names.presence(object.meta())
-    }
-
     /// Which of our finalizers the object with `metadata` has.
-    pub(crate) fn presence_in(&self, metadata: &ObjectMeta) -> FinalizerPresence {
+    pub(crate) fn presence(&self, metadata: &ObjectMeta) -> FinalizerPresence {
         self.identity.names.presence(metadata)
     }
 
     /// Whether the finalizers of other writers differ.
-    pub(crate) fn foreign_changed(&self, old: &K, new: &K) -> bool {
-        self.identity.names.foreign(old.meta()) != self.identity.names.foreign(new.meta())
-    }
-
-    /// Like [`foreign_changed`](Self::foreign_changed), for metadata.
-    pub(crate) fn foreign_changed_in(&self, old: &ObjectMeta, new: &ObjectMeta) -> bool {
+    pub(crate) fn foreign_changed(&self, old: &ObjectMeta, new: &ObjectMeta) -> bool {
         self.identity.names.foreign(old) != self.identity.names.foreign(new)
     }
 

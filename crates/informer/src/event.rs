@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{LazyObject, ObjectKey, Stored};
+use crate::{ErasedObject, LazyObject, ObjectKey, Stored};
 
 /// A change of one object, or the end of a list.
 ///
@@ -90,6 +90,17 @@ impl<K: ?Sized> Event<K> {
             },
             Self::Resynced(object) => Event::Resynced(f(object)),
             Self::Synced => Event::Synced,
+        }
+    }
+}
+
+impl Event<dyn ErasedObject> {
+    /// Drops the decoded form of the newest state, which is decoded again when it is needed: see
+    /// [`ErasedObject`].
+    #[doc(hidden)]
+    pub fn release_decoded(&self) {
+        if let Some(object) = self.object() {
+            object.release_decoded();
         }
     }
 }

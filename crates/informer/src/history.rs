@@ -1,9 +1,5 @@
 //! `HistoryWentBack`: what showed that the history of an API server went back.
 
-use std::{future::Future, sync::Arc};
-
-use tokio::sync::SetOnce;
-
 /// What showed that the history of the API server went back, for example because a cluster was
 /// restored from a backup.
 ///
@@ -18,24 +14,4 @@ pub struct HistoryWentBack {
     pub seen: String,
     /// The lower version of the list that was accepted.
     pub listed: String,
-}
-
-/// Tells one subscription that the history went back.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HistorySignal(Arc<SetOnce<HistoryWentBack>>);
-
-// === impl HistorySignal ===
-
-impl HistorySignal {
-    /// Notes that the history went back, unless that is known.
-    pub(crate) fn set(&self, went_back: &HistoryWentBack) {
-        // The first time is enough: what the subscriber remembers is obsolete.
-        _ = self.0.set(went_back.clone());
-    }
-
-    /// Waits until the history has gone back.
-    pub(crate) fn wait(&self) -> impl Future<Output = HistoryWentBack> + Send + use<> {
-        let signal = Arc::clone(&self.0);
-        async move { signal.wait().await.clone() }
-    }
 }

@@ -4,7 +4,6 @@ mod builder;
 mod diagnostics;
 mod error;
 mod id;
-mod progress;
 mod resync;
 mod run;
 mod shared_run;
@@ -27,7 +26,6 @@ pub use self::{
 };
 use self::{
     builder::Settings,
-    progress::ListProgress,
     run::SourceAndWriter,
     shared_run::{RunCaller, SharedRun},
     status::InformerStatus,
@@ -89,7 +87,8 @@ struct Shared<K: Stored> {
     new_subscribers: Arc<NewSubscribers<K>>,
     status: watch::Sender<InformerStatus>,
     instruments: Arc<Instruments>,
-    progress: ListProgress,
+    /// When a list last made progress.
+    list_progress: parking_lot::Mutex<Option<Instant>>,
     settings: Settings,
     active_run: SharedRun,
 
@@ -261,7 +260,7 @@ impl<K: Stored> Informer<K> {
     #[doc(hidden)]
     #[must_use]
     pub fn last_list_progress(&self) -> Option<Instant> {
-        self.shared.progress.last()
+        *self.shared.list_progress.lock()
     }
 
     /// The state of the watch.

@@ -16,10 +16,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     task::{Context, Poll, ready},
 };
 
@@ -55,7 +52,7 @@ use crate::{Event, HistoryWentBack};
 pub struct Subscription<K> {
     _counted: SubscriberToken,
     events: mpsc::Receiver<EventEnvelope<K>>,
-    synced: Arc<AtomicBool>,
+    has_synced: bool,
     reader: Arc<Reader>,
     /// Not counted, because it holds the sender of a subscription that the informer has not taken.
     informer: Weak<NewSubscribers<K>>,
@@ -102,15 +99,15 @@ impl<K> Subscription<K> {
             .iter()
             .any(|envelope| matches!(envelope.event, Event::Synced))
         {
-            self.synced.store(true, Ordering::Release);
+            self.has_synced = true;
         }
         taken
     }
 
     /// Whether [`Synced`](Event::Synced) has been taken from this subscription.
     #[must_use]
-    pub fn has_synced(&self) -> bool {
-        self.synced.load(Ordering::Acquire)
+    pub const fn has_synced(&self) -> bool {
+        self.has_synced
     }
 
     /// Lets this subscription lag instead of delaying the watch. When it is full, further events are
@@ -155,7 +152,8 @@ impl<K> Subscription<K> {
     pub fn history_went_back(
         &self,
     ) -> impl Future<Output = HistoryWentBack> + Send + 'static + use<K> {
-        self.reader.history.wait()
+        let went_back = Arc::clone(&self.reader.went_back);
+        async move { went_back.wait().await.clone() }
     }
 
     /// Returns a handle that requests resyncs of single objects for this subscription.
@@ -186,7 +184,7 @@ impl<K> Subscription<K> {
             }
         };
         if matches!(&envelope, Some(envelope) if matches!(envelope.event, Event::Synced)) {
-            self.synced.store(true, Ordering::Release);
+            self.has_synced = true;
         }
         Poll::Ready(envelope)
     }

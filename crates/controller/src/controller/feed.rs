@@ -11,12 +11,13 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use futures::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
     Diagnostics, Health, HistoryWentBack, Informer, InformerError, InformerId, InformerMetrics,
@@ -99,7 +100,7 @@ pub(crate) struct InformerFeed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
     /// When its last event was queued; at first, when it was started.
-    progress: AtomicU64,
+    progress: Mutex<Moment>,
     requested_resyncs: RequestedResyncs,
 }
 
@@ -120,7 +121,7 @@ impl<K: Stored> InformerFeed<K> {
         Self {
             informer,
             synced: AtomicBool::new(false),
-            progress: AtomicU64::new(0),
+            progress: Mutex::default(),
             requested_resyncs: RequestedResyncs::default(),
         }
     }
@@ -152,7 +153,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
     }
 
     fn idle(&self, now: Moment) -> Duration {
-        let queued = now - Moment::from_bits(self.progress.load(Ordering::Relaxed));
+        let queued = now - *self.progress.lock();
         let listed = self.informer.last_list_progress();
         listed.map_or(queued, |listed| queued.min(listed.elapsed()))
     }
@@ -211,8 +212,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
         // The first list does not count towards the bound of the queue, and has its own budget of
         // the same size.
         let first_list = EventBudget::new(into.settings.queue);
-        self.progress
-            .store(into.engine.now().to_bits(), Ordering::Relaxed);
+        *self.progress.lock() = into.engine.now();
         async move {
             let (metrics, merge) = {
                 let route = into.route.read();

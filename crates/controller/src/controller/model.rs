@@ -268,11 +268,7 @@ fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
         kind: KindId(0),
         object: ObjectKey::new(name),
     };
-    let offer = Offer {
-        priority: Priority::Live,
-        pendings_checked: false,
-        event: Number(number),
-    };
+    let offer = Offer::new(Priority::Live, Number(number));
     engine.offer([(key, offer)], |_, newer| Coalesced::Separate(newer));
 }
 

@@ -139,13 +139,11 @@ pub(crate) struct RetrySchedule {
 // === impl Coalescing ===
 
 impl Coalescing {
-    /// Coalesces `newer` into `older` of the same object, if that is allowed. Moves what is obsolete
-    /// into `dropped`, to be dropped without a lock.
+    /// Coalesces `newer` into `older` of the same object, if that is allowed.
     pub(crate) fn coalesce(
         self,
         older: &mut QueuedEvent,
         mut newer: QueuedEvent,
-        dropped: &mut Vec<QueuedEvent>,
     ) -> Coalesced<QueuedEvent> {
         // A handler was already called for the older event.
         if older.last_called.is_some() {
@@ -161,8 +159,7 @@ impl Coalescing {
                 Event::Updated { new, .. },
             ) if all => std::mem::swap(object, new),
             (Event::Added(_), Event::Deleted { .. }) if all && !older.may_be_known => {
-                dropped.push(newer);
-                return Coalesced::Cancelled;
+                return Coalesced::Cancelled(newer);
             }
             (
                 older @ Event::Resynced(_),
@@ -180,12 +177,29 @@ impl Coalescing {
         older.reasons |= newer.reasons;
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
-        dropped.push(newer);
-        Coalesced::Merged
+        Coalesced::Merged(newer)
     }
 }
 
 // === impl QueuedEvent ===
+
+impl QueuedEvent {
+    /// A live event of an object that a handler may know.
+    pub(crate) fn new(event: AnyEvent, reasons: Reasons, received: Moment) -> Self {
+        Self {
+            event,
+            resynced: false,
+            requested_by_mapper: false,
+            reasons,
+            from_list: false,
+            may_be_known: true,
+            origin: TraceParent::default(),
+            received,
+            last_called: None,
+            permit: None,
+        }
+    }
+}
 
 impl ScheduleItem for QueuedEvent {
     fn uid(&self) -> Option<&str> {

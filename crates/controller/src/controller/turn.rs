@@ -243,9 +243,7 @@ impl Turn<'_> {
             }
             *last_called = Some(position);
         }
-        if let Some(object) = event.object() {
-            object.release_decoded();
-        }
+        event.release_decoded();
         Ok(now)
     }
 
@@ -290,9 +288,7 @@ impl Turn<'_> {
         let mut failed = PreviousFailure::of(&pending.call);
         failed.backoff.ended = 0;
         let called = self.call(&invocation, attempt, failed, &mut now).await?;
-        if let Some(object) = invocation.event.object() {
-            object.release_decoded();
-        }
+        invocation.event.release_decoded();
         if let Called::Pending(pending) = called {
             guard.add_pending(*pending);
         }

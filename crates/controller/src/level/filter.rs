@@ -55,7 +55,7 @@ impl<K: Watchable> Filter<K> {
             return old.finalizers.as_deref().unwrap_or_default()
                 != new.finalizers.as_deref().unwrap_or_default();
         };
-        finalizers.foreign_changed_in(old, new)
+        finalizers.foreign_changed(old, new)
     }
 
     /// Whether our finalizer was removed from an object that needs it.
@@ -63,7 +63,7 @@ impl<K: Watchable> Filter<K> {
         let Some(finalizers) = &self.finalizers else {
             return false;
         };
-        let is_held = |metadata| finalizers.presence_in(metadata) != FinalizerPresence::Absent;
+        let is_held = |metadata| finalizers.presence(metadata) != FinalizerPresence::Absent;
         if !is_held(old) || is_held(new) {
             return false;
         }

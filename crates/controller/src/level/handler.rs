@@ -60,7 +60,7 @@ where
     ) -> Self {
         let calls = Arc::new(calls);
         let held = finalizers.map(|finalizers| Held {
-            wrapper: OpinionatedReconciler::new(finalizers.again(), Shared(Arc::clone(&calls)))
+            wrapper: OpinionatedReconciler::new(finalizers.clone(), Shared(Arc::clone(&calls)))
                 .finalizer_timing(FinalizerTiming::BeforeFirstCall)
                 .on_selector_exit(on_selector_exit),
             finalizers,
@@ -75,7 +75,7 @@ where
         request: Request<K>,
     ) -> Result<Outcome, Failure> {
         let object = request.object();
-        let is_held = held.finalizers.presence(object) != FinalizerPresence::Absent;
+        let is_held = held.finalizers.presence(object.meta()) != FinalizerPresence::Absent;
         let is_terminating = object.meta().deletion_timestamp.is_some();
         let is_paused = Mode::of(object.meta()) == Mode::Paused;
         if is_held && is_terminating && request.action() != Action::Deleted {
@@ -134,7 +134,8 @@ where
             return Ok(Outcome::deferred(wait));
         }
         let setup = &self.calls.setup;
-        let request = match setup
+        let mut request = request;
+        match setup
             .own
             .before_call(request.key(), setup.client(), now)
             .await
@@ -143,10 +144,10 @@ where
                 if is_stale {
                     setup.count_stale();
                 }
-                request.stale(is_stale)
+                request.attempt.is_stale = is_stale;
             }
             Begin::After(wait) => return Ok(Outcome::deferred(wait)),
-        };
+        }
         // A call that has waited for own writes has not used the limit.
         self.paces.begin(request.key(), Instant::now());
         match &self.held {
@@ -302,7 +303,7 @@ where
                 state: request.state().cloned(),
                 writes: CallWrites::default(),
                 writer,
-                is_stale: request.is_stale(),
+                is_stale: request.attempt.is_stale,
                 mode,
             }),
         }

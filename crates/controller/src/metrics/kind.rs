@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use prometheus::{
     IntCounter, IntGauge,
-    local::{LocalHistogram, LocalIntCounter},
+    local::{LocalHistogram, LocalIntCounter, LocalMetric},
 };
 
 use super::Metrics;
@@ -277,30 +277,22 @@ impl Counts {
     }
 
     fn flush(&mut self) {
-        let Self {
-            actions,
-            adds,
-            wait,
-            work,
-            retries,
-            latency,
-            result_time,
-            result_errors,
-            success,
-            requeue_after,
-            error,
-            conflict,
-            active_workers,
-        } = self;
-        actions.iter_mut().for_each(ActionCounts::flush);
-        let results = [success, requeue_after, error, conflict];
-        for counter in [adds, retries, result_errors].into_iter().chain(results) {
-            counter.flush();
-        }
-        for histogram in [wait, work, latency, result_time] {
-            histogram.flush();
-        }
-        active_workers.flush();
+        self.actions.iter_mut().for_each(ActionCounts::flush);
+        let locals: [&dyn LocalMetric; 11] = [
+            &self.adds,
+            &self.wait,
+            &self.work,
+            &self.retries,
+            &self.latency,
+            &self.result_time,
+            &self.result_errors,
+            &self.success,
+            &self.requeue_after,
+            &self.error,
+            &self.conflict,
+        ];
+        locals.iter().for_each(|it| it.flush());
+        self.active_workers.flush();
     }
 }
 
@@ -330,24 +322,17 @@ impl ActionCounts {
     }
 
     fn flush(&mut self) {
-        let Self {
-            events,
-            reconcile_duration,
-            reconciler_duration,
-            watcher_duration,
-            ongoing_processes,
-            ongoing_events,
-            reconciler_errors,
-            watcher_errors,
-        } = self;
-        for counter in [events, reconciler_errors, watcher_errors] {
-            counter.flush();
-        }
-        for histogram in [reconcile_duration, reconciler_duration, watcher_duration] {
-            histogram.flush();
-        }
-        ongoing_processes.flush();
-        ongoing_events.flush();
+        let locals: [&dyn LocalMetric; 6] = [
+            &self.events,
+            &self.reconcile_duration,
+            &self.reconciler_duration,
+            &self.watcher_duration,
+            &self.reconciler_errors,
+            &self.watcher_errors,
+        ];
+        locals.iter().for_each(|it| it.flush());
+        self.ongoing_processes.flush();
+        self.ongoing_events.flush();
     }
 }
 

@@ -22,7 +22,7 @@ where
             }
         }),
     };
-    spec || finalizers.foreign_changed(old, new)
+    spec || finalizers.foreign_changed(old.meta(), new.meta())
 }
 
 /// Whether `new` only shows a patch that added or changed our finalizer: it has one, and differs
@@ -31,9 +31,9 @@ pub(super) fn is_echo<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
 {
-    finalizers.presence(new) != FinalizerPresence::Absent
+    finalizers.presence(new.meta()) != FinalizerPresence::Absent
         && old.meta().finalizers != new.meta().finalizers
-        && !finalizers.foreign_changed(old, new)
+        && !finalizers.foreign_changed(old.meta(), new.meta())
         && !differ(old, new, |_| {})
 }
 

@@ -206,7 +206,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     fn live(&self, live: Option<&K>) -> Live {
         live.map_or(Live::Gone, |live| Live::Exists {
             terminating: is_terminating(live),
-            held: self.finalizers.presence(live) != FinalizerPresence::Absent,
+            held: self.finalizers.presence(live.meta()) != FinalizerPresence::Absent,
         })
     }
 }

@@ -38,7 +38,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Whether `old`, the previous state, shows that the object was added, or for an object that is
     /// `terminating` that its add may have begun.
     pub(super) fn was_held(&self, old: Option<&K>, terminating: bool) -> bool {
-        match old.map(|old| self.finalizers.presence(old)) {
+        match old.map(|old| self.finalizers.presence(old.meta())) {
             None | Some(FinalizerPresence::Absent) => false,
             // The add may have begun, so that a clean-up is due, and may have failed, so that an
             // add is due.
@@ -161,7 +161,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             .write_finalizers(FinalizerGoal::InProgress, object)
             .await?;
         if let Some(marked) = &marked {
-            let presence = self.finalizers.presence(marked);
+            let presence = self.finalizers.presence(marked.meta());
             let held = matches!(presence, FinalizerPresence::Held { .. });
             if !held || is_to_be_added {
                 self.set_progress(object, Progress::Begun { held });
@@ -227,7 +227,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             Some(Progress::CleanedUp) => goal != FinalizerGoal::Release,
             // Another process has written it, and the informer may show an old state.
             None => {
-                let presence = self.finalizers.presence(&object);
+                let presence = self.finalizers.presence(object.meta());
                 goal == FinalizerGoal::InProgress && presence == FinalizerPresence::InProgress
             }
             _ => false,

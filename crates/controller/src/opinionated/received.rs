@@ -37,7 +37,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
     /// ours.
     fn is_own_patch(&self, old: &LazyObject<K>, new: &Arc<K>) -> bool {
         // Decoding the old state is expensive. Our patches change the finalizers.
-        let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
+        let own = self.finalizers.presence(new.meta()) != FinalizerPresence::Absent;
         let changed = own && old.metadata().finalizers != new.meta().finalizers;
         let old = if changed { old.get().ok() } else { None };
         old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
@@ -49,14 +49,12 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
         let Some(object) = event.object() else {
             return false;
         };
-        let presence = self.finalizers.presence(object);
+        let presence = self.finalizers.presence(object.meta());
         let is_ours =
             || presence != FinalizerPresence::Absent || self.with(object, |_| ()).is_some();
         match event {
             Event::Deleted { .. } => is_ours(),
-            Event::Updated { old, .. }
-                if self.finalizers.presence_in(&old.metadata()) != presence =>
-            {
+            Event::Updated { old, .. } if self.finalizers.presence(&old.metadata()) != presence => {
                 true
             }
             _ => is_terminating(&**object) && is_ours(),
@@ -71,7 +69,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             return;
         }
         let has_finalizer =
-            self.finalizers.presence(object) == (FinalizerPresence::Held { tidy: true });
+            self.finalizers.presence(object.meta()) == (FinalizerPresence::Held { tidy: true });
         let version = object.meta().resource_version.as_deref();
         self.change(object, |memory| {
             if is_older(version, memory.patched.as_deref()) {

@@ -185,7 +185,7 @@ where
     /// Fails the call if the handler around this wrapper does not return its finalizer: the controller
     /// then shows no event to the wrapper, and does not compare its finalizer with others.
     fn check_announced(&self, request: &Request<K>) -> Result<(), Failure> {
-        if !request.hides_finalizer() {
+        if !request.attempt.hides_finalizer {
             return Ok(());
         }
         let finalizer = self.state.finalizers.name();

@@ -22,10 +22,20 @@ use super::State;
 #[derive(Clone, Debug, Default)]
 #[must_use = "an outcome says whether to requeue"]
 pub struct Outcome {
-    requeue_after: Option<Duration>,
-    is_deferred: bool,
-    is_declined: bool,
+    next: Next,
     state: Option<State>,
+}
+
+/// What follows a successful call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Next {
+    #[default]
+    Event,
+    Requeue(Duration),
+    /// The call did nothing yet.
+    Deferred(Duration),
+    /// A wrapper did not call its inner handler.
+    Declined,
 }
 
 // === impl Outcome ===
@@ -33,24 +43,14 @@ pub struct Outcome {
 impl Outcome {
     /// Nothing remains to be done until the next event.
     pub const fn done() -> Self {
-        Self {
-            requeue_after: None,
-            is_deferred: false,
-            is_declined: false,
-            state: None,
-        }
+        Self::next(Next::Event)
     }
 
     /// Repeats the call after `delay`, with the same action and the newest object. A new event of
     /// the object cancels the requeue, unless the
     /// [`RetryDequeuePolicy`](crate::RetryDequeuePolicy) keeps it.
     pub const fn requeue_after(delay: Duration) -> Self {
-        Self {
-            requeue_after: Some(delay),
-            is_deferred: false,
-            is_declined: false,
-            state: None,
-        }
+        Self::next(Next::Requeue(delay))
     }
 
     /// Repeats the call at once.
@@ -69,10 +69,14 @@ impl Outcome {
     /// controller-runtime controller.
     const UNFINISHED: Duration = Duration::from_secs(10 * 3600);
 
-    /// The same outcome, with another delay.
+    const fn next(next: Next) -> Self {
+        Self { next, state: None }
+    }
+
+    /// The same outcome, with a requeue after `delay` in place of what follows.
     pub(crate) fn delayed(self, delay: Duration) -> Self {
         Self {
-            requeue_after: Some(delay),
+            next: Next::Requeue(delay),
             ..self
         }
     }
@@ -106,38 +110,31 @@ impl Outcome {
     /// The delay of the requeue, if there is one.
     #[must_use]
     pub const fn delay(&self) -> Option<Duration> {
-        self.requeue_after
+        match self.next {
+            Next::Requeue(delay) | Next::Deferred(delay) => Some(delay),
+            Next::Event | Next::Declined => None,
+        }
     }
 
     /// The call did nothing yet, and is repeated after `delay` at the latest. It counts neither as
     /// a success nor as a failure: the attempt number and the state stay.
     #[doc(hidden)]
     pub const fn deferred(delay: Duration) -> Self {
-        Self {
-            requeue_after: Some(delay),
-            is_deferred: true,
-            is_declined: false,
-            state: None,
-        }
+        Self::next(Next::Deferred(delay))
     }
 
     /// A wrapper did not call its inner handler for the event. The pending calls that the event has
     /// cancelled stay pending.
     pub(crate) const fn declined() -> Self {
-        Self {
-            requeue_after: None,
-            is_deferred: false,
-            is_declined: true,
-            state: None,
-        }
+        Self::next(Next::Declined)
     }
 
     pub(crate) const fn is_declined(&self) -> bool {
-        self.is_declined
+        matches!(self.next, Next::Declined)
     }
 
     pub(crate) const fn is_deferred(&self) -> bool {
-        self.is_deferred
+        matches!(self.next, Next::Deferred(_))
     }
 
     pub(crate) fn into_state(self) -> Option<State> {

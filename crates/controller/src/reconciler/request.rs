@@ -26,7 +26,7 @@ pub struct Request<K> {
     action: Action,
     object: Arc<K>,
     old: Option<OldObject<K>>,
-    attempt: Attempt,
+    pub(crate) attempt: Attempt,
 }
 
 /// Which attempt of a call this is, and what the earlier ones left.
@@ -144,38 +144,6 @@ impl<K> Request<K> {
             attempt,
             ..self
         }
-    }
-
-    pub(crate) fn into_attempt(self) -> Attempt {
-        self.attempt
-    }
-
-    /// Whether the handler that the controller calls has no finalizer.
-    pub(crate) const fn hides_finalizer(&self) -> bool {
-        self.attempt.hides_finalizer
-    }
-
-    pub(crate) const fn limit(&self) -> Option<Duration> {
-        self.attempt.limit
-    }
-
-    /// Whether this repeats an earlier call instead of being for a new event.
-    pub(crate) const fn is_repeated(&self) -> bool {
-        self.attempt.is_repeated
-    }
-
-    /// Whether it is for an update whose old state does not decode.
-    pub(crate) const fn has_lost_old(&self) -> bool {
-        self.attempt.has_lost_old
-    }
-
-    pub(crate) const fn is_stale(&self) -> bool {
-        self.attempt.is_stale
-    }
-
-    pub(crate) fn stale(mut self, is_stale: bool) -> Self {
-        self.attempt.is_stale = is_stale;
-        self
     }
 
     /// Why the call was queued, for logs.

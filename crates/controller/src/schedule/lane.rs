@@ -75,10 +75,10 @@ pub(crate) struct Offer<E> {
 pub(crate) enum Coalesced<E> {
     /// Both are dispatched.
     Separate(E),
-    /// The older one represents both.
-    Merged,
+    /// The older one represents both. Contains what is obsolete.
+    Merged(E),
     /// Neither is dispatched.
-    Cancelled,
+    Cancelled(E),
 }
 
 /// The events and pending calls of one object.
@@ -140,6 +140,19 @@ impl GroupId {
 
     pub(super) const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+// === impl Offer ===
+
+impl<E> Offer<E> {
+    /// An event that no turn has seen yet.
+    pub(crate) const fn new(priority: Priority, event: E) -> Self {
+        Self {
+            priority,
+            pendings_checked: false,
+            event,
+        }
     }
 }
 
@@ -250,8 +263,14 @@ impl<E: ScheduleItem, P> Lane<E, P> {
                 self.push(Offer { event, ..offer });
                 return false;
             }
-            Coalesced::Merged => newest.priority = newest.priority.min(offer.priority),
-            Coalesced::Cancelled => dropped.extend(self.pop_newest().map(|it| it.event)),
+            Coalesced::Merged(obsolete) => {
+                newest.priority = newest.priority.min(offer.priority);
+                dropped.push(obsolete);
+            }
+            Coalesced::Cancelled(obsolete) => {
+                dropped.push(obsolete);
+                dropped.extend(self.pop_newest().map(|it| it.event));
+            }
         }
         true
     }

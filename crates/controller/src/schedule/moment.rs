@@ -15,16 +15,6 @@ pub(crate) struct Moment(u64);
 // === impl Moment ===
 
 impl Moment {
-    /// The moment as an integer, for an atomic.
-    pub(crate) const fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    /// The inverse of [`to_bits`](Self::to_bits).
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
     /// A moment that never comes.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 

@@ -34,11 +34,11 @@ where
 {
     let (object, old) = (Arc::clone(request.object()), request.old().cloned());
     let action = request.action();
-    let has_lost_old = request.has_lost_old() || (action == Action::Updated && old.is_none());
+    let has_lost_old = request.attempt.has_lost_old || (action == Action::Updated && old.is_none());
     let call = WatcherCall {
         attempt: Attempt {
             has_lost_old,
-            ..request.into_attempt()
+            ..request.attempt
         },
         is_declined: Cell::new(false),
     };

@@ -6,7 +6,6 @@ use tokio::sync::{Mutex, Notify, watch};
 
 use super::{
     Informer, InformerId, Shared,
-    progress::ListProgress,
     run::{ErasedSource, SourceAndWriter},
     shared_run::SharedRun,
 };
@@ -107,7 +106,7 @@ impl<K: Stored> InformerBuilder<K> {
                 trim: self.trim,
                 status: watch::Sender::default(),
                 instruments,
-                progress: ListProgress::new(),
+                list_progress: parking_lot::Mutex::default(),
                 settings: self.settings,
                 active_run: SharedRun::new(),
                 relist: Notify::new(),

@@ -195,7 +195,7 @@ impl<K: Stored> Run<'_, K> {
                 self.listed += 1;
                 if self.listed > self.most_listed {
                     self.most_listed = self.listed;
-                    self.shared.progress.note();
+                    *self.shared.list_progress.lock() = Some(Instant::now());
                 }
             }
             _ => {}

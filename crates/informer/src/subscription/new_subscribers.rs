@@ -3,12 +3,7 @@
 //! A subscription is created on any thread. The task that runs the informer delivers the first
 //! events.
 
-use std::{
-    num::NonZeroUsize,
-    panic::Location,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{num::NonZeroUsize, panic::Location, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -86,7 +81,7 @@ impl<K> NewSubscribers<K> {
         Subscription {
             _counted: counted,
             events,
-            synced: Arc::new(AtomicBool::new(false)),
+            has_synced: false,
             reader,
             informer: Arc::downgrade(self),
         }
@@ -165,7 +160,7 @@ mod tests {
         num::NonZeroUsize,
         panic::Location,
         pin::pin,
-        sync::{Arc, Weak, atomic::Ordering},
+        sync::{Arc, Weak},
         task::{Context, Wake, Waker},
         thread,
     };
@@ -224,7 +219,7 @@ mod tests {
                 (subscription, take.join().expect("no panic"))
             });
             assert!(counted);
-            assert!(!subscription.synced.load(Ordering::Relaxed));
+            assert!(!subscription.has_synced());
         }
     }
 }

@@ -68,7 +68,8 @@ impl<K> Subscriber<K> {
 
     /// Tells the subscription that the history of the server went back.
     pub(crate) fn history_went_back(&self, why: &HistoryWentBack) {
-        self.reader.history.set(why);
+        // The first time is enough: what the subscriber remembers is obsolete.
+        _ = self.reader.went_back.set(why.clone());
     }
 
     /// How many events to deliver at once: at most half of the buffer, so that the subscriber can

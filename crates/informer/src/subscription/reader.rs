@@ -8,15 +8,18 @@ use std::{
     },
 };
 
+use tokio::sync::SetOnce;
+
 use super::resync_handle::RequestedKeys;
-use crate::history::HistorySignal;
+use crate::HistoryWentBack;
 
 /// The reader of one subscription. Shared by the subscription and the informer.
 pub(crate) struct Reader {
     /// Where the program subscribed, as `file:line`.
     pub(super) name: Arc<str>,
     pub(super) requested_keys: Arc<RequestedKeys>,
-    pub(super) history: HistorySignal,
+    /// Set when the history of the server goes back.
+    pub(super) went_back: Arc<SetOnce<HistoryWentBack>>,
     /// Whether the subscription lags, instead of delaying the watch.
     pub(super) may_lag: AtomicBool,
     /// How many runs of the informer had ended when the subscription was created.
@@ -34,7 +37,7 @@ impl Reader {
         Self {
             name: format!("{}:{}", at.file(), at.line()).into(),
             requested_keys,
-            history: HistorySignal::default(),
+            went_back: Arc::default(),
             may_lag: AtomicBool::new(false),
             run,
             has_lagged: AtomicBool::new(false),

@@ -108,7 +108,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                         waits_long,
                     });
                 } else if waits_long {
-                    release_decoded(&queued.event);
+                    queued.event.release_decoded();
                 }
                 if !is_own {
                     enqueued.push(it);
@@ -127,7 +127,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                         put(prepared, may_be_own);
                     }
                 } else {
-                    release_decoded(&envelope.event);
+                    envelope.event.release_decoded();
                     if let Some(key) = &envelope.key
                         && (envelope.requested || action == Some(Action::Deleted))
                     {
@@ -147,8 +147,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                 self.relist(informer);
             }
         }
-        feed.progress
-            .store(self.received.to_bits(), Ordering::Relaxed);
+        *feed.progress.lock() = self.received;
         // After its objects are queued. Then the handlers may start.
         if synced && !feed.synced.swap(true, Ordering::AcqRel) {
             into.synced.notify_one();
@@ -171,7 +170,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             };
             it.span.in_scope(map);
             if it.waits_long {
-                release_decoded(&it.event);
+                it.event.release_decoded();
             }
         }
     }
@@ -210,26 +209,23 @@ impl<K: Stored> Enqueuer<'_, K> {
         };
         // The merge makes another event of a resync after an informer was removed.
         let is_mapped = requested && matches!(event, Event::Resynced(_));
+        let reasons = match priority {
+            _ if is_mapped => Reasons::RELATED,
+            Priority::FirstList => Reasons::FIRST_LIST,
+            Priority::Resync => Reasons::INTERVAL,
+            _ => Reasons::CHANGED,
+        };
         let event = QueuedEvent {
-            received: self.received,
-            last_called: None,
             permit: budget.take(),
             origin: TraceParent::of(&span),
-            resynced: false,
             requested_by_mapper: is_mapped,
-            reasons: match priority {
-                _ if is_mapped => Reasons::RELATED,
-                Priority::FirstList => Reasons::FIRST_LIST,
-                Priority::Resync => Reasons::INTERVAL,
-                _ => Reasons::CHANGED,
-            },
             from_list,
             // The merge can make an `Added` of another event, of an object that a handler knows. A
             // level-triggered handler can be woken for an object before its event.
             may_be_known: from_list
                 || action != Some(Action::Created)
                 || self.into.settings.level_triggered,
-            event,
+            ..QueuedEvent::new(event, reasons, self.received)
         };
         Some(self.enqueued(key, priority, event, span))
     }
@@ -239,16 +235,9 @@ impl<K: Stored> Enqueuer<'_, K> {
     fn prepare_released(&self, event: AnyEvent, budget: &EventBudget) -> Option<Enqueued> {
         let key = event.object()?.key();
         let event = QueuedEvent {
-            received: self.received,
-            last_called: None,
             permit: budget.take(),
-            origin: TraceParent::default(),
-            resynced: false,
-            requested_by_mapper: false,
-            reasons: Reasons::CHANGED,
             from_list: true,
-            may_be_known: true,
-            event,
+            ..QueuedEvent::new(event, Reasons::CHANGED, self.received)
         };
         Some(self.enqueued(key, Priority::Live, event, GuardedSpan::none()))
     }
@@ -263,11 +252,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         let kind = self.kind;
         Enqueued {
             key: LaneKey { kind, object },
-            offer: Offer {
-                priority,
-                pendings_checked: false,
-                event,
-            },
+            offer: Offer::new(priority, event),
             span,
         }
     }
@@ -296,7 +281,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         let shown = std::mem::replace(&mut envelope.event, merged);
         let objects = shown.object().zip(envelope.event.object());
         if !objects.is_some_and(|(shown, merged)| Arc::ptr_eq(shown, merged)) {
-            release_decoded(&shown);
+            shown.release_decoded();
         }
         true
     }
@@ -326,7 +311,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             return self.metrics.received(&by_action, 0);
         }
         let coalescing = self.into.settings.coalescing;
-        let (mut by_action, mut spans, mut rest) = ([0; Action::ALL.len()], Vec::new(), Vec::new());
+        let (mut by_action, mut spans) = ([0; Action::ALL.len()], Vec::new());
         let mut at = 0;
         let offers = enqueued.drain(..).map(|Enqueued { key, offer, span }| {
             if let Some(action) = Action::of(&offer.event.event) {
@@ -338,19 +323,11 @@ impl<K: Stored> Enqueuer<'_, K> {
             at += 1;
             (key, offer)
         });
-        let coalesced = (self.into.engine).offer(offers, |older, newer| {
-            coalescing.coalesce(older, newer, &mut rest)
-        });
+        let coalesced =
+            (self.into.engine).offer(offers, |older, newer| coalescing.coalesce(older, newer));
         for (_, span) in spans.iter().filter(|(at, _)| coalesced.contains(at)) {
             trace::coalesced(span);
         }
         self.metrics.received(&by_action, coalesced.len());
-    }
-}
-
-/// Drops the decoded object of an event that may wait long. It is decoded again for the dispatch.
-fn release_decoded(event: &AnyEvent) {
-    if let Some(object) = event.object() {
-        object.release_decoded();
     }
 }

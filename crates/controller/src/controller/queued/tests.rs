@@ -32,8 +32,8 @@ fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vani
     for coalescing in [Coalescing::Always, Coalescing::WhenFull] {
         let mut added = live("add a");
         // Without a permit: the queue is full.
-        let deleted = coalescing.coalesce(&mut added, live("delete a"), &mut Vec::new());
-        assert!(matches!(deleted, Coalesced::Cancelled));
+        let deleted = coalescing.coalesce(&mut added, live("delete a"));
+        assert!(matches!(deleted, Coalesced::Cancelled(_)));
     }
     check(Coalescing::Always, "add a", "delete a", "delete a");
     // Only what was queued first tells whether a handler knows the object.
@@ -41,15 +41,15 @@ fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vani
         (notice("resync a"), live("add a"), true),
         (live("add a"), notice("resync a"), false),
     ] {
-        _ = Coalescing::Always.coalesce(&mut queued, newer, &mut Vec::new());
+        _ = Coalescing::Always.coalesce(&mut queued, newer);
         assert_eq!(show(&queued), "add a+");
-        let deleted = Coalescing::Always.coalesce(&mut queued, live("delete a"), &mut Vec::new());
-        assert_eq!(matches!(deleted, Coalesced::Merged), is_known);
+        let deleted = Coalescing::Always.coalesce(&mut queued, live("delete a"));
+        assert_eq!(matches!(deleted, Coalesced::Merged(_)), is_known);
     }
     let mut updated = live("update a b");
-    let deleted = Coalescing::Always.coalesce(&mut updated, live("delete b"), &mut Vec::new());
+    let deleted = Coalescing::Always.coalesce(&mut updated, live("delete b"));
     assert!(
-        matches!(deleted, Coalesced::Merged),
+        matches!(deleted, Coalesced::Merged(_)),
         "its added was dispatched"
     );
 }
@@ -98,8 +98,8 @@ fn the_flag_of_a_resync_is_kept() {
         ("update b c", "update a c+"),
         ("delete d", "delete d"),
     ] {
-        let second = Coalescing::Always.coalesce(&mut first, notice(newer), &mut Vec::new());
-        assert!(matches!(second, Coalesced::Merged));
+        let second = Coalescing::Always.coalesce(&mut first, notice(newer));
+        assert!(matches!(second, Coalesced::Merged(_)));
         assert_eq!(show(&first), shown, "{newer}");
     }
 }
@@ -111,8 +111,8 @@ fn the_flag_of_a_requested_resync_is_kept() {
         first.requested_by_mapper = older;
         let mut second = notice("update b c");
         second.requested_by_mapper = newer;
-        let coalesced = Coalescing::Always.coalesce(&mut first, second, &mut Vec::new());
-        assert!(matches!(coalesced, Coalesced::Merged));
+        let coalesced = Coalescing::Always.coalesce(&mut first, second);
+        assert!(matches!(coalesced, Coalesced::Merged(_)));
         assert!(first.requested_by_mapper);
     }
 }
@@ -148,7 +148,7 @@ fn a_partly_dispatched_event_is_not_coalesced() {
     older.last_called = Some(HandlerPosition::of((Role::Watcher, HandlerId(0))));
     assert!(
         Coalescing::Always
-            .coalesce(&mut older, notice("update b c"), &mut Vec::new())
+            .coalesce(&mut older, notice("update b c"))
             .is_separate()
     );
 }
@@ -203,11 +203,11 @@ fn check(coalescing: Coalescing, older: &str, newer: &str, last_called: &str) {
         permit,
         ..notice(newer)
     };
-    let second = coalescing.coalesce(&mut first, newer_event, &mut Vec::new());
+    let second = coalescing.coalesce(&mut first, newer_event);
     match second {
         Coalesced::Separate(second) => all.extend([show(&first), show(&second)]),
-        Coalesced::Merged => all.push(show(&first)),
-        Coalesced::Cancelled => all.push("nothing".to_owned()),
+        Coalesced::Merged(_) => all.push(show(&first)),
+        Coalesced::Cancelled(_) => all.push("nothing".to_owned()),
     }
     assert_eq!(
         all.join(", "),
@@ -237,16 +237,8 @@ fn notice(text: &str) -> QueuedEvent {
         _ => panic!("no such event: {text}"),
     };
     QueuedEvent {
-        event,
-        resynced: false,
-        requested_by_mapper: false,
-        reasons: Reasons::default(),
-        origin: TraceParent::default(),
-        received: Moment::default(),
-        last_called: None,
         from_list: true,
-        may_be_known: true,
-        permit: None,
+        ..QueuedEvent::new(event, Reasons::default(), Moment::default())
     }
 }
 

@@ -10,7 +10,6 @@ use crate::{
     controller::queued::QueuedEvent,
     route::KindId,
     schedule::{LaneKey, Offer, Priority},
-    trace::TraceParent,
 };
 
 // === impl Shared ===
@@ -78,29 +77,16 @@ impl Shared {
         let offers: Vec<_> = (objects.into_iter())
             .map(|(key, object)| {
                 let event = QueuedEvent {
-                    event: Event::Resynced(object),
-                    resynced: false,
                     requested_by_mapper: true,
-                    reasons,
-                    from_list: false,
-                    may_be_known: true,
-                    origin: TraceParent::default(),
-                    received,
-                    last_called: None,
-                    permit: None,
+                    ..QueuedEvent::new(Event::Resynced(object), reasons, received)
                 };
-                let offer = Offer {
-                    priority,
-                    pendings_checked: false,
-                    event,
-                };
-                (LaneKey { kind, object: key }, offer)
+                let lane = LaneKey { kind, object: key };
+                (lane, Offer::new(priority, event))
             })
             .collect();
         let woken = offers.len();
-        let mut dropped = Vec::new();
         self.engine.offer(offers, |older, newer| {
-            (self.settings.coalescing).coalesce(older, newer, &mut dropped)
+            self.settings.coalescing.coalesce(older, newer)
         });
         woken
     }

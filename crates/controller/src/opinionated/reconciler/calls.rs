@@ -71,7 +71,7 @@ where
     pub(super) async fn process_deleted(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let state = &self.state;
         let last = state.newest(request.object());
-        let presence = state.finalizers.presence(&last);
+        let presence = state.finalizers.presence(last.meta());
         match deleted_step(self.settings, presence, state.progress(&last)) {
             DeletedStep::Retire => state.retire(&last),
             DeletedStep::Forget => state.forget(&last),
@@ -127,7 +127,7 @@ where
             Err(error) => return Err(inner.failed(error.into())),
         };
         if !is_early
-            && let FinalizerPresence::Held { .. } = state.finalizers.presence(&object)
+            && let FinalizerPresence::Held { .. } = state.finalizers.presence(object.meta())
             && !is_to_be_added(call.observed.progress)
         {
             state.set_progress(&object, Progress::Held);
@@ -218,7 +218,7 @@ where
     ) -> Result<Outcome, Failure> {
         let state = &self.state;
         let for_watcher = self.settings.for_watcher;
-        let is_due = inner.accepted && (for_watcher || request.is_repeated());
+        let is_due = inner.accepted && (for_watcher || request.attempt.is_repeated);
         if !is_due && !self.is_wanted(object, &inner) {
             if for_watcher {
                 state.finish(object);
@@ -247,7 +247,10 @@ where
     /// Calls the inner reconciler within the time limit of calls.
     async fn call_within_limit(&self, request: Request<K>) -> Result<Outcome, Failure> {
         // A wrapper in this one limits its own inner calls.
-        let limit = (request.limit()).filter(|_| self.reconciler.finalizer().is_none());
+        let limit = request
+            .attempt
+            .limit
+            .filter(|_| self.reconciler.finalizer().is_none());
         // A panic is a failure of this call too, with its action and state.
         let called = Box::pin(async { self.reconciler.reconcile(request).await });
         let ended = guarded("drop of an inner call", called, limit).await;

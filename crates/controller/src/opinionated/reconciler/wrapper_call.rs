@@ -75,7 +75,7 @@ where
         // What is observed above refers to the time before this event.
         state.note_shown(shown);
         let earlier = self.earlier(&request, &object);
-        let repeated = request.is_repeated();
+        let repeated = request.attempt.is_repeated;
         let unfinished = match &earlier {
             Some(earlier) => earlier.unfinished(),
             // Another call of the watcher has succeeded since.
@@ -91,11 +91,11 @@ where
             repeated,
             unfinished,
             progress: state.progress(&object),
-            presence: state.finalizers.presence(&object),
+            presence: state.finalizers.presence(object.meta()),
             terminating,
             was_held,
             stale: is_stale,
-            lost_old: request.has_lost_old(),
+            lost_old: request.attempt.has_lost_old,
         };
         WrapperCall {
             request,

@@ -133,11 +133,7 @@ fn step(lanes: &mut Lanes<(), ()>, step: &str) {
         "resync" => Priority::Resync,
         _ => Priority::Live,
     };
-    let offer = Offer {
-        priority,
-        pendings_checked: false,
-        event: (),
-    };
+    let offer = Offer::new(priority, ());
     let key = LaneKey {
         kind: kind(name),
         object: ObjectKey::new(name),

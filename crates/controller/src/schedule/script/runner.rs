@@ -198,24 +198,19 @@ impl ScriptRunner {
 
     fn offer(&mut self, words: &[&str]) {
         let offers: Vec<_> = words.chunks(2).map(|words| self.happen(words)).collect();
-        let mut dropped = Vec::new();
         let coalescing = self.coalescing;
-        self.schedule.offer(offers, |older, newer| {
+        self.schedule.offer(offers, |older, mut newer| {
             if !coalescing {
                 return Coalesced::Separate(newer);
             }
             if (older.action, newer.action) == (Action::Created, Action::Deleted) {
-                dropped.push(newer);
-                return Coalesced::Cancelled;
+                return Coalesced::Cancelled(newer);
             }
-            older.numbers.extend(newer.numbers);
+            older.numbers.append(&mut newer.numbers);
             older.action = newer.action;
-            Coalesced::Merged
+            Coalesced::Merged(newer)
         });
-        // Each of these cancelled the event before it.
-        assert_eq!(self.schedule.dropped.len(), dropped.len());
-        dropped.extend(self.schedule.take_dropped());
-        for ScriptEvent { name, numbers, .. } in dropped {
+        for ScriptEvent { name, numbers, .. } in self.schedule.take_dropped() {
             let undispatched = self.undispatched.get_mut(&name).expect("it was offered");
             undispatched.retain(|(number, _)| !numbers.contains(number));
         }
@@ -240,17 +235,13 @@ impl ScriptRunner {
             .entry(name.to_owned())
             .or_default()
             .push((*number, priority));
-        let offer = Offer {
-            priority,
-            pendings_checked: false,
-            event: ScriptEvent {
-                name: name.to_owned(),
-                uid: Some(Uid::from(uid)),
-                action,
-                numbers: vec![*number],
-            },
+        let event = ScriptEvent {
+            name: name.to_owned(),
+            uid: Some(Uid::from(uid)),
+            action,
+            numbers: vec![*number],
         };
-        (key(name), offer)
+        (key(name), Offer::new(priority, event))
     }
 
     fn cancel(&mut self, handler: &str) {

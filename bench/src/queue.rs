@@ -144,8 +144,8 @@ pub(crate) async fn reconciles(queued: Queued, meter: Option<Meter>) -> Result<M
     Ok(measured)
 }
 
-/// Retries: the cost of scheduling and cancelling one, the memory of a pending one, and the delay
-/// after the due time.
+/// Retries: the cost of a call that schedules one and of the call that cancels it, the part of both
+/// that is not the calls, the memory of a pending one, and the delay after the due time.
 pub(crate) async fn retries(queued: Queued, meter: Option<Meter>) -> Result<Measured> {
     let Queued { count, .. } = queued;
     let mut measured = Measured::default();
@@ -153,7 +153,11 @@ pub(crate) async fn retries(queued: Queued, meter: Option<Meter>) -> Result<Meas
     let queue = start(queued, &handler).await?;
     let mut costs = Vec::new();
     if meter.is_some() {
-        // Memory is measured in the first round, because later rounds reuse it.
+        // A round without retries, so that objects that are read for the first time do not count.
+        handler.expect(count, Does::Nothing);
+        queue.offer_all()?;
+        handler.all().await;
+        idle().await;
         handler.expect(count, FAR);
         let begun = Moment::now(meter);
         queue.offer_all()?;
@@ -173,6 +177,7 @@ pub(crate) async fn retries(queued: Queued, meter: Option<Meter>) -> Result<Meas
         begun.cost(count, &mut measured);
         costs.push(measured.get("cpu_us").unwrap_or_default());
     }
+    measured.set("requeue_us", costs[2] + costs[3]);
     measured.set("set_cancel_us", costs[2] + costs[3] - 2.0 * costs[1]);
     let within = Duration::from_micros(20 * count as u64);
     let soon = Does::Again {

@@ -117,6 +117,8 @@ impl Number {
         ..Self::counted("per_second", "per-second", Unit::Count)
     };
     pub(crate) const DRAIN: Self = Self::timed("drain_us", "drain");
+    /// A call that schedules a retry, and the call that cancels it.
+    pub(crate) const REQUEUE: Self = Self::timed("requeue_us", "requeue");
     pub(crate) const SET_CANCEL: Self = Self::timed("set_cancel_us", "set-cancel");
     pub(crate) const WAITING: Self = Self::counted("settled_bytes", "waiting", Unit::Bytes);
     pub(crate) const CALLS: Self = Self {

@@ -63,6 +63,7 @@ func retries(ctx context.Context, count int, start Start) (numbers, error) {
 			before.growth(count, measured, 0)
 		}
 	}
+	measured["requeue_us"] = costs[2] + costs[3]
 	measured["set_cancel_us"] = costs[2] + costs[3] - 2*costs[1]
 	soon := &again{
 		// Late enough that all are scheduled before, even on a busy machine.

@@ -218,6 +218,7 @@ impl Size {
             served: Served::Nobody,
             contenders: contenders.to_vec(),
             numbers: vec![
+                Number::REQUEUE,
                 Number::SET_CANCEL,
                 Number::P50,
                 Number::P99,

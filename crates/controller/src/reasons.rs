@@ -1,4 +1,4 @@
-//! `Reasons`: why a level-triggered call was queued.
+//! `Reasons`: why a call was queued.
 
 use std::{fmt, ops};
 

@@ -62,7 +62,7 @@ pub struct ApplyCleanupController<C: ApplyCleanup> {
 
 type Configure = dyn Fn(InformerControllerBuilder) -> InformerControllerBuilder + Send + Sync;
 
-/// Adds an informer and a mapper to the controller, to the kind of this name.
+/// Adds an informer and a mapper for this kind to the controller.
 type Related<K> = dyn Fn(&InformerController, &Kind<K>) -> Result<(), AddError> + Send + Sync;
 
 // === impl ApplyCleanupController ===

@@ -22,13 +22,15 @@ pub(crate) trait OwnEvents: Send + Sync {
     -> bool;
 
     /// Whether `event` of the informer of `kind` is an update of a primary object that its lane may
-    /// have written, and passes the filter: what that rejects causes no call in any case.
-    fn may_take(&self, kind: KindId, event: &AnyEvent) -> bool;
+    /// have written, and passes the filter: what that rejects causes no call in any case. Separate
+    /// from [`is_own_write`](Self::is_own_write), which is called under a lock, because the filter can
+    /// be code of the user.
+    fn may_be_own_write(&self, kind: KindId, event: &AnyEvent) -> bool;
 
-    /// Whether `event` of a primary object is an update that the call of its own lane wrote, or is
-    /// decided when the call in progress ends. A new generation, a changed content of a kind without
-    /// generations, and a deletion mark are no echoes.
-    fn takes(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool;
+    /// Whether `event` of a primary object causes no call: it is an update that the call of its own
+    /// lane wrote, or the end of the call in progress decides about it. A new generation, a changed
+    /// content of a kind without generations, and a deletion mark are no echoes.
+    fn is_own_write(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool;
 
     /// The failed call of `lane` is not repeated. Returns why the lane is called again, if events wait
     /// for the retry.

@@ -210,7 +210,7 @@ impl Shared {
     /// filter of that kind, which can be code of the user.
     pub(super) fn may_be_own_write(&self, kind: KindId, event: &AnyEvent) -> bool {
         let own = self.own_writes.get();
-        own.is_some_and(|own| own.may_take(kind, event))
+        own.is_some_and(|own| own.may_be_own_write(kind, event))
     }
 
     /// Whether `queued`, which can show a write of a level-triggered controller to its own object,
@@ -218,7 +218,7 @@ impl Shared {
     /// coalesced.
     pub(super) fn is_own_write(&self, resource: &str, queued: &QueuedEvent) -> bool {
         let own = self.own_writes.get();
-        own.is_some_and(|own| own.takes(resource, &queued.event, queued.from_list))
+        own.is_some_and(|own| own.is_own_write(resource, &queued.event, queued.from_list))
     }
 
     /// Counts a call whose stores did not show own writes in time.

@@ -25,21 +25,21 @@ use crate::{
 /// The reconciler of the primary kind.
 pub(super) struct LevelHandler<K: Watchable, R> {
     pub(super) paces: Paces,
-    pub(super) calls: Arc<Calls<K, R>>,
-    pub(super) held: Option<Held<K, R>>,
+    pub(super) calls: Arc<LevelCalls<K, R>>,
+    pub(super) held: Option<HoldingCalls<K, R>>,
 }
 
 /// Calls with a finalizer.
-pub(super) struct Held<K: Watchable, R> {
+pub(super) struct HoldingCalls<K: Watchable, R> {
     pub(super) finalizers: Finalizers<K>,
-    pub(super) wrapper: OpinionatedReconciler<K, Shared<K, R>>,
+    pub(super) wrapper: OpinionatedReconciler<K, SharedCalls<K, R>>,
 }
 
 /// The calls of the user's reconciler, for the wrapper with the finalizer.
-pub(super) struct Shared<K: Watchable, R>(pub(super) Arc<Calls<K, R>>);
+pub(super) struct SharedCalls<K: Watchable, R>(pub(super) Arc<LevelCalls<K, R>>);
 
 /// Calls the user's reconciler.
-pub(super) struct Calls<K: Watchable, R> {
+pub(super) struct LevelCalls<K: Watchable, R> {
     pub(super) setup: Arc<Setup<K>>,
     pub(super) reconciler: R,
     pub(super) limit: Option<Duration>,
@@ -54,15 +54,18 @@ where
 {
     pub(super) fn new(
         paces: Paces,
-        calls: Calls<K, R>,
+        calls: LevelCalls<K, R>,
         finalizers: Option<Finalizers<K>>,
         on_selector_exit: OnSelectorExit,
     ) -> Self {
         let calls = Arc::new(calls);
-        let held = finalizers.map(|finalizers| Held {
-            wrapper: OpinionatedReconciler::new(finalizers.clone(), Shared(Arc::clone(&calls)))
-                .finalizer_timing(FinalizerTiming::BeforeFirstCall)
-                .on_selector_exit(on_selector_exit),
+        let held = finalizers.map(|finalizers| HoldingCalls {
+            wrapper: OpinionatedReconciler::new(
+                finalizers.clone(),
+                SharedCalls(Arc::clone(&calls)),
+            )
+            .finalizer_timing(FinalizerTiming::BeforeFirstCall)
+            .on_selector_exit(on_selector_exit),
             finalizers,
         });
         Self { paces, calls, held }
@@ -71,7 +74,7 @@ where
     /// Processes an object with a finalizer.
     async fn with_finalizer(
         &self,
-        held: &Held<K, R>,
+        held: &HoldingCalls<K, R>,
         request: Request<K>,
     ) -> Result<Outcome, Failure> {
         let object = request.object();
@@ -162,9 +165,9 @@ where
     }
 }
 
-// === impl Shared ===
+// === impl SharedCalls ===
 
-impl<K, R> Reconciler<K> for Shared<K, R>
+impl<K, R> Reconciler<K> for SharedCalls<K, R>
 where
     K: Watchable + Serialize,
     R: ObjectReconciler<K>,
@@ -176,9 +179,9 @@ where
     }
 }
 
-// === impl Calls ===
+// === impl LevelCalls ===
 
-impl<K, R> Calls<K, R>
+impl<K, R> LevelCalls<K, R>
 where
     K: Watchable,
     R: ObjectReconciler<K>,

@@ -241,7 +241,7 @@ impl OwnEvents for OwnWriteTracker {
         self.decide(lane, mark) == EventDecision::Wake
     }
 
-    fn may_take(&self, kind: KindId, event: &AnyEvent) -> bool {
+    fn may_be_own_write(&self, kind: KindId, event: &AnyEvent) -> bool {
         let (Some(primary), Event::Updated { new, .. }) = (self.primary.get(), event) else {
             return false;
         };
@@ -255,7 +255,7 @@ impl OwnEvents for OwnWriteTracker {
         call_user_code("filter", || passes(event)).unwrap_or(true)
     }
 
-    fn takes(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool {
+    fn is_own_write(&self, resource: &str, event: &AnyEvent, is_from_list: bool) -> bool {
         let Event::Updated { old, new } = event else {
             return false;
         };

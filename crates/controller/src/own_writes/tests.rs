@@ -305,7 +305,6 @@ fn during_backoff_all_own_writes_wait_for_the_retry() {
     assert_eq!(decide(false), EventDecision::Wake);
 }
 
-/// Rule 12.
 #[test]
 fn a_record_is_dropped_after_the_timeout_and_a_call_without_writes_leaves_none() {
     let mut script = Script::new();

@@ -12,10 +12,10 @@
 //! Priorities age: four of sixteen turns begin with a lower priority, so that every ready lane is
 //! taken, whatever the load of higher priorities.
 //!
-//! Guaranteed: changing and taking a lane take constant time, also if the lane leaves the middle of
-//! its queue (amortized). If the last ready lane of a group leaves without a turn, the group leaves
-//! the middle of its ring, which takes O(groups). Opening or closing a kind reads no lane. Memory is bounded by the highest
-//! number of lanes since there was none.
+//! Guaranteed: changing and taking a lane take constant time (amortized), also if the lane leaves the
+//! middle of its queue; except that a group whose last ready lane leaves without a turn leaves the
+//! middle of its ring, which takes O(groups). Opening or closing a kind reads no lane. Memory is
+//! bounded by the highest number of lanes since there was none.
 
 use std::{hash::BuildHasher as _, sync::Arc};
 

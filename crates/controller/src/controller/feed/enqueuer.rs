@@ -42,7 +42,7 @@ pub(super) struct Enqueuer<'a, K: Stored> {
 pub(super) struct Received {
     envelope: EventEnvelope<dyn ErasedObject>,
     /// Whether it can show a write of a level-triggered controller to its own object.
-    may_be_own: bool,
+    may_be_own_write: bool,
 }
 
 /// An event for the mappers.
@@ -74,7 +74,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     ) {
         let envelopes = envelopes.drain(..).map(EventEnvelope::into_erased_pinned);
         received.extend(envelopes.map(|envelope| Received {
-            may_be_own: self.into.may_be_own_write(self.kind, &envelope.event),
+            may_be_own_write: self.into.may_be_own_write(self.kind, &envelope.event),
             envelope,
         }));
     }
@@ -94,9 +94,10 @@ impl<K: Stored> Enqueuer<'_, K> {
             // Locked until the events are queued, so that they are queued in the order of the
             // merge.
             let mut merge = self.merge.lock();
-            let mut put = |it: Enqueued, may_be_own: bool| {
+            let mut put = |it: Enqueued, may_be_own_write: bool| {
                 let queued = &it.offer.event;
-                let is_own = may_be_own && into.is_own_write(feed.informer.resource(), queued);
+                let is_own =
+                    may_be_own_write && into.is_own_write(feed.informer.resource(), queued);
                 let waits_long =
                     is_own || self.unhandled || !self.dispatched_soon || queued.permit.is_none();
                 if has_mappers && !queued.requested_by_mapper {
@@ -116,7 +117,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             };
             for Received {
                 mut envelope,
-                may_be_own,
+                may_be_own_write,
             } in received.drain(..)
             {
                 synced |= matches!(envelope.event, Event::Synced);
@@ -124,7 +125,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                 if merge.is_idle() || self.merge(&mut merge, &mut envelope) {
                     let prepared = self.prepare(envelope, action, synced, budget);
                     if let Some(prepared) = prepared {
-                        put(prepared, may_be_own);
+                        put(prepared, may_be_own_write);
                     }
                 } else {
                     envelope.event.release_decoded();

@@ -77,8 +77,9 @@ impl Shared {
     }
 
     /// Removes the dead letters that `event` makes obsolete: those of its object whose handlers are
-    /// `called` for it, and after a delete all except failed deletes. Returns whether there may
-    /// have been some: then one of them may have become a pending call since the event was taken.
+    /// `called` for it, and after a delete all except failed deletes. Returns them, or `None` if the
+    /// controller had no dead letter at all. One of them may have become a pending call since the event
+    /// was taken.
     pub(in crate::controller) fn forget_dead_letters(
         &self,
         key: &LaneKey,

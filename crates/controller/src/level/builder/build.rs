@@ -16,7 +16,7 @@ use crate::{
         children::Memories,
         controller::Publisher,
         filter::Filter,
-        handler::{Calls, LevelHandler},
+        handler::{LevelCalls, LevelHandler},
         memo::Memos,
         own::OwnWriteTracker,
         pace::Paces,
@@ -101,7 +101,7 @@ impl<K: Watchable> ControllerBuilder<K> {
             publisher,
             client: Box::new(move || through.client().clone()),
         };
-        let calls = Calls {
+        let calls = LevelCalls {
             setup: Arc::clone(&setup),
             reconciler,
             limit: self.limit,

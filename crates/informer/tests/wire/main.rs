@@ -37,6 +37,8 @@ mod resume;
 
 mod recovery;
 
+mod broken;
+
 mod undecodable;
 
 mod pace;

@@ -76,6 +76,10 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
     let mut source_and_writer = shared.source_and_writer.lock().await;
     let SourceAndWriter { source, writer } = &mut *source_and_writer;
     shared.instruments.correct(shared.store.len());
+    if let Some(InformerError::Panicked { .. }) = &shared.status.borrow().failure {
+        // An index may lack the last change: the list stores each object again.
+        writer.begin_epoch();
+    }
     let run = Run {
         shared: &shared,
         writer,

@@ -39,6 +39,8 @@ mod recovery;
 
 mod broken;
 
+mod hostile;
+
 mod undecodable;
 
 mod pace;

@@ -105,11 +105,11 @@ async fn problem<K: windlass::store::Stored>(watched: &Watched<K>, part: &str) -
 on_both_servers! {
     async fn a_kind_without_versions_and_watches_is_polled_without_a_problem(cluster: Cluster) {
         let api: Api<ComponentStatus> = Api::all(components(&cluster).await);
-        let mut watched = Watched::start(quick(api).poll_interval(Duration::from_millis(50)));
+        let mut watched = Watched::start(quick(api).poll_interval(Duration::from_secs(1)));
         let listed = watched.first_list().await;
         assert!(listed.contains(&"added etcd-0".to_owned()), "{listed:?}");
         // Ends: it is polled, or the time of the test is over.
-        while cluster.connection().count("/componentstatuses") < 6 {
+        while cluster.connection().count("/componentstatuses") < 4 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let problems = watched.problems.lock().expect("no panic").clone();

@@ -361,9 +361,9 @@ impl<K: Stored> Informer<K> {
     }
 
     /// Counts in `metrics` from now on, under the label `kind`. The objects in the store are
-    /// counted at once. An informer that several controllers use counts in the metrics of each. A
-    /// second call with the same `metrics` has no effect, until
-    /// [`uninstrument`](Self::uninstrument).
+    /// counted at once, and subtracted when the informer and its stores are dropped. An informer that
+    /// several controllers use counts in the metrics of each. A second call with the same `metrics` has
+    /// no effect, until [`uninstrument`](Self::uninstrument).
     pub fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
         self.shared.instruments.add(metrics, kind);
     }

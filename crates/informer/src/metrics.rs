@@ -155,7 +155,7 @@ impl InformerMetrics {
             lists: counter("informer_lists_total", "Complete lists.", &["kind"])?,
             changes: counter(
                 "informer_store_changes_total",
-                "Changes of the store that were delivered to subscribers.",
+                "Changes of the store, which subscribers receive as events.",
                 &["kind", "event_type"],
             )?,
             undecodable: counter(
@@ -325,5 +325,15 @@ impl Instruments {
 
     fn each(&self, count: impl Fn(&KindCounters)) {
         self.counts.read().counters.iter().for_each(count);
+    }
+}
+
+/// The store was dropped with its informer, and so are its objects.
+impl Drop for Instruments {
+    fn drop(&mut self) {
+        let counts = self.counts.get_mut();
+        for set in &counts.counters {
+            set.objects.sub(counts.objects);
+        }
     }
 }

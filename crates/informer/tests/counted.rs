@@ -28,7 +28,7 @@ use kube::{Api, Client, client::Body};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use windlass_informer::{HealthState, Informer, ListWatch, StoredForm, Subscription};
+use windlass_informer::{HealthState, Informer, ListWatch, Scripted, StoredForm, Subscription};
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -102,6 +102,43 @@ fn a_store_of_decoded_objects_costs_the_objects_and_an_entry_for_each() {
         kept <= decoded + 180,
         "{kept} bytes, of which {decoded} are the object"
     );
+}
+
+/// A server that shows a dashboard subscribes for each of its clients, also in a replica whose informer
+/// does not run, and for a kind without changes.
+#[test]
+fn subscriptions_that_were_dropped_keep_no_memory() {
+    let _alone = alone();
+    let runtime = runtime();
+    for runs in [false, true] {
+        let (script, source) = Scripted::<ConfigMap>::new();
+        let informer = Informer::new(source);
+        let stop = CancellationToken::new();
+        let running = runs.then(|| runtime.spawn(informer.run(stop.clone())));
+        if runs {
+            runtime.block_on(async {
+                script.list([]).await.expect("it runs");
+                informer.synced().await.expect("it runs");
+            });
+        }
+        let subscribe = || {
+            let mut events = informer.subscribe();
+            if runs {
+                runtime.block_on(events.next());
+            }
+        };
+        subscribe();
+        let region = Region::new(COUNTED);
+        for _ in 0..1000 {
+            subscribe();
+        }
+        let change = region.change();
+        let kept = change
+            .bytes_allocated
+            .saturating_sub(change.bytes_deallocated);
+        assert!(kept < 10_000, "{kept} bytes, runs: {runs}");
+        drop(running);
+    }
 }
 
 /// A relist is its pages and a watch, and each object costs its identity.

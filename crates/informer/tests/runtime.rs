@@ -16,7 +16,7 @@ use kube::{
     runtime::watcher::{self, Event as RuntimeEvent},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use windlass_informer::{Event, HealthState, Informer, WatcherStream};
+use windlass_informer::{ErrorChain, Event, HealthState, Informer, WatcherStream};
 
 /// A watch that exists already is used as it is, whatever it comes from.
 ///
@@ -169,13 +169,40 @@ async fn an_error_of_a_stream_quotes_no_object() {
     });
     let _running = AbortOnDropHandle::new(running);
     let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
-    within_an_hour(informer.until(down)).await;
-    let health = informer.health().to_string();
-    assert!(health.contains("does not decode"), "{health}");
-    assert!(!health.contains("canary"), "{health}");
+    let health = within_an_hour(informer.until(down)).await;
+    let HealthState::Down { error } = health.state else {
+        panic!("{health}");
+    };
+    let error = ErrorChain::new(&*error).to_string();
+    assert!(
+        error.contains("malformed: response: invalid type"),
+        "{error}"
+    );
+    assert!(!error.contains("canary"), "{error}");
 }
 
-/// Time is paused; a test that waits for what never comes must end.
+/// Without a response there is no status that the server answered.
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_a_connection_is_reported_as_one() {
+    let refused = || {
+        let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let error = kube::Error::Service(Box::new(error));
+        Err(watcher::Error::InitialListFailed(error))
+    };
+    let source = WatcherStream::new("configmaps", move || {
+        stream::iter([refused()]).chain(stream::pending())
+    });
+    let informer: Informer<ConfigMap> = Informer::new(source);
+    let _running = AbortOnDropHandle::new(tokio::spawn(informer.run(CancellationToken::new())));
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = within_an_hour(informer.until(down)).await;
+    let HealthState::Down { error } = health.state else {
+        panic!("{health}");
+    };
+    assert_eq!(error.reason(), "connection", "{error}");
+    assert!(!error.to_string().contains("answered"), "{error}");
+}
+
 /// kube's watcher sends its next request as soon as it is polled after an error.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_only_has_errors_is_polled_with_a_backoff() {
@@ -201,6 +228,7 @@ async fn a_stream_that_only_has_errors_is_polled_with_a_backoff() {
     assert!((20..=100).contains(&polls), "{polls} events in ten minutes");
 }
 
+/// Time is paused; a test that waits for what never comes must end.
 async fn within_an_hour<T>(waiting: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(3600), waiting).await;
     waited.expect("what the test waits for does not come")

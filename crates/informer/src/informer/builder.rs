@@ -85,8 +85,9 @@ impl<K: Stored> InformerBuilder<K> {
         self
     }
 
-    /// Calls `handler` with each problem, instead of logging it. If `handler` panics, the panic and
-    /// the problem are logged, and the informer continues.
+    /// Calls `handler` with each problem, instead of logging it. A problem of an object is reported
+    /// again only when it differs. If `handler` panics, the panic and the problem are logged, and the
+    /// informer continues.
     pub fn on_error(mut self, handler: impl Fn(&Problem<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Arc::new(handler);
         self

@@ -76,6 +76,10 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
     let mut source_and_writer = shared.source_and_writer.lock().await;
     let SourceAndWriter { source, writer } = &mut *source_and_writer;
     shared.instruments.correct(shared.store.len());
+    if let Some(InformerError::Panicked { .. }) = &shared.status.borrow().failure {
+        // An index may lack the last change: the list stores each object again.
+        writer.begin_epoch();
+    }
     let run = Run {
         shared: &shared,
         writer,
@@ -222,10 +226,7 @@ impl<K: Stored> Run<'_, K> {
             Change::ListStarted => {
                 self.writer.begin();
                 self.is_listing = true;
-                status.send_modify(|status| {
-                    status.state = HealthState::Listing;
-                    status.undecodable.clear();
-                });
+                status.send_modify(InformerStatus::begin_list);
             }
             Change::ListEnded { resource_version } => self.end_list(resource_version).await,
             Change::Applied(incoming) => self.apply_object(incoming).await,
@@ -237,7 +238,7 @@ impl<K: Stored> Run<'_, K> {
                 let changed = self.writer.delete(&identity, last);
                 status.send_if_modified(|status| {
                     status.advance_version(identity.resource_version.as_deref());
-                    status.undecodable.remove(&identity.key)
+                    status.undecodable.remove(&identity.key).is_some()
                 });
                 self.publish_all(changed, self.is_listing).await;
             }
@@ -246,14 +247,17 @@ impl<K: Stored> Run<'_, K> {
                 error,
                 finalizers,
             } => {
-                status.send_modify(|status| _ = status.undecodable.insert(identity.key.clone()));
                 instruments.undecodable();
-                self.report(&Problem::Object {
+                let problem = Problem::Object {
                     resource,
                     key: &identity.key,
                     error: &error,
                     finalizers: &finalizers,
-                });
+                };
+                let text = problem.to_string();
+                if status.send_if_modified(|status| status.add_undecodable(&identity.key, text)) {
+                    self.report(&problem);
+                }
                 let changed = self.writer.keep(&identity);
                 self.publish_all(changed, self.is_listing).await;
             }
@@ -291,7 +295,7 @@ impl<K: Stored> Run<'_, K> {
         let object = incoming.lazy.clone();
         let was_undecodable = status.send_if_modified(|status| {
             // Building a key allocates, and objects are rarely undecodable.
-            !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
+            !status.undecodable.is_empty() && status.undecodable.remove(&object.key()).is_some()
         });
         let changed = self.writer.apply(incoming);
         // After the store: a reader that sees the version also sees the object.
@@ -314,14 +318,7 @@ impl<K: Stored> Run<'_, K> {
         let went_back = self.went_back.take().is_some();
         self.is_listing = false;
         let is_first = !shared.status.borrow().synced;
-        shared.status.send_modify(|status| {
-            status.synced = true;
-            status.state = HealthState::Watching;
-            status.list_version.clone_from(&resource_version);
-            if let Some(version) = resource_version {
-                status.resource_version = Some(version);
-            }
-        });
+        (shared.status).send_modify(|status| status.end_list(resource_version));
         shared.instruments.listed();
         let was_requested = std::mem::take(&mut self.is_relisting);
         if !is_first {

@@ -1,6 +1,6 @@
 //! The status that an informer publishes. *(pure)*
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::InformerError;
 use crate::{Health, HealthState, HistoryWentBack, ObjectKey, watch::is_older};
@@ -22,9 +22,19 @@ pub(crate) struct InformerStatus {
     pub(crate) resource_version: Option<String>,
     /// The version of the newest complete list.
     pub(crate) list_version: Option<String>,
-    pub(crate) undecodable: BTreeSet<ObjectKey>,
+    pub(crate) undecodable: BTreeMap<ObjectKey, UndecodableObject>,
     /// What last showed that the history of the server went back.
     pub(crate) went_back: Option<HistoryWentBack>,
+}
+
+/// An object that does not decode.
+#[derive(Debug)]
+pub(crate) struct UndecodableObject {
+    /// The last report about it. An equal one is not repeated.
+    report: String,
+
+    /// Whether the current list, or an event since it began, has shown the object.
+    is_shown: bool,
 }
 
 // === impl InformerStatus ===
@@ -34,6 +44,39 @@ impl InformerStatus {
     pub(crate) fn start(&mut self) {
         self.state = HealthState::Listing;
         self.failure = None;
+        self.undecodable.clear();
+    }
+
+    /// A list begins.
+    pub(crate) fn begin_list(&mut self) {
+        self.state = HealthState::Listing;
+        for object in self.undecodable.values_mut() {
+            object.is_shown = false;
+        }
+    }
+
+    /// A list is complete, with this version.
+    pub(crate) fn end_list(&mut self, version: Option<String>) {
+        self.synced = true;
+        self.state = HealthState::Watching;
+        self.undecodable.retain(|_, object| object.is_shown);
+        self.list_version.clone_from(&version);
+        if version.is_some() {
+            self.resource_version = version;
+        }
+    }
+
+    /// Notes an object that does not decode. Returns whether `report` differs from the last one about
+    /// it: the object may be listed often, or change often.
+    pub(crate) fn add_undecodable(&mut self, key: &ObjectKey, report: String) -> bool {
+        let last = self.undecodable.remove(key);
+        let is_new = last.is_none_or(|last| last.report != report);
+        let object = UndecodableObject {
+            report,
+            is_shown: true,
+        };
+        self.undecodable.insert(key.clone(), object);
+        is_new
     }
 
     /// The informer has stopped, because its last caller has left or it failed.
@@ -74,7 +117,7 @@ impl InformerStatus {
             namespaces: namespaces.map(Arc::clone),
             state: self.state.clone(),
             synced: self.synced,
-            undecodable: self.undecodable.iter().cloned().collect(),
+            undecodable: self.undecodable.keys().cloned().collect(),
             unread,
         }
     }

@@ -312,10 +312,12 @@ impl<K: Resource, O> ListWatch<K, O> {
     }
 
     /// The wait between two lists of a kind that the server cannot watch. The default is 30 seconds.
+    /// An interval below a second counts as a second.
     ///
     /// Such a kind has lists without `resourceVersion`, or its watches are refused with 405: the
     /// metrics of Pods and nodes, `componentstatuses`, and some aggregated APIs. It is listed
-    /// repeatedly, which is logged once. Each list without versions reports each object as updated.
+    /// repeatedly, which is logged once. After every ten lists a watch is tried again, because a proxy
+    /// may have refused it by mistake. Each list without versions reports each object as updated.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.settings.requests.timeouts.poll = interval;
         self

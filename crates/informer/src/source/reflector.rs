@@ -191,7 +191,9 @@ where
                 self.session.on_error(&error, connected, self.rng)
             }
             Err(StepError::Watch(error))
-                if opened.is_some() && is_read_timeout(&error) && connected >= SHORTEST_TIMEOUT =>
+                if self.session.is_following()
+                    && is_read_timeout(&error)
+                    && connected >= SHORTEST_TIMEOUT =>
             {
                 self.report_read_timeout(connected);
                 self.changes.send(Change::Ended).await?;

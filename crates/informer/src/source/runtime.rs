@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Change, Changes, Source};
 use crate::{
-    Backoff, ErrorChain, Identity, ObjectKey, Uid, WatchError, api_request::ServerStatus,
-    random_seed, watch::Verb,
+    Backoff, DecodeError, Identity, ObjectKey, Uid, WatchError, WatchErrorCause,
+    api_request::ServerStatus, random_seed, watch::Verb,
 };
 
 /// A stream of `kube::runtime::watcher` events as a source. Prefer [`ListWatch`](crate::ListWatch),
@@ -147,7 +147,7 @@ where
                     failed_at = Some(Instant::now());
                     down = Some(Instant::now() + Self::MAX_SILENCE);
                     Change::Interrupted {
-                        error: WatchError::from_status(&resource, Verb::Watch, status_of(&error)),
+                        error: watch_error(&resource, error),
                         retry_in: wait,
                     }
                 }
@@ -163,30 +163,42 @@ where
     }
 }
 
-fn status_of(error: &watcher::Error) -> ServerStatus {
-    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-    | watcher::Error::WatchFailed(kube::Error::Api(status))
-    | watcher::Error::WatchError(status)) = error
-    else {
-        // Not the text of kube's error, which may quote an object that does not decode.
-        let message = match error {
-            watcher::Error::InitialListFailed(cause)
-            | watcher::Error::WatchStartFailed(cause)
-            | watcher::Error::WatchFailed(cause) => ErrorChain::new(cause).to_string(),
-            other => other.to_string(),
-        };
-        return ServerStatus {
-            message,
-            ..ServerStatus::default()
-        };
+fn watch_error(resource: &Arc<str>, error: watcher::Error) -> WatchError {
+    let verb = match &error {
+        watcher::Error::InitialListFailed(_) => Verb::List,
+        _ => Verb::Watch,
     };
-    ServerStatus {
-        code: status.code,
-        reason: status.reason.clone(),
-        message: status.message.clone(),
-        ..ServerStatus::default()
-    }
+    let cause = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => {
+            let status = ServerStatus {
+                code: status.code,
+                reason: status.reason,
+                message: status.message,
+                ..ServerStatus::default()
+            };
+            return WatchError::from_status(resource, verb, status);
+        }
+        // Not kube's error, which may quote an object.
+        watcher::Error::InitialListFailed(kube::Error::SerdeError(error))
+        | watcher::Error::WatchStartFailed(kube::Error::SerdeError(error))
+        | watcher::Error::WatchFailed(kube::Error::SerdeError(error)) => {
+            WatchErrorCause::Malformed {
+                source: DecodeError::of(&error, "response"),
+            }
+        }
+        watcher::Error::InitialListFailed(source)
+        | watcher::Error::WatchStartFailed(source)
+        | watcher::Error::WatchFailed(source) => WatchErrorCause::Connection {
+            source: Box::new(source),
+        },
+        other => WatchErrorCause::Inconsistent {
+            why: other.to_string(),
+        },
+    };
+    WatchError::new(Arc::clone(resource), verb, cause)
 }
 
 impl<F> fmt::Debug for WatcherStream<F> {

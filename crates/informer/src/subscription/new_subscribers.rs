@@ -74,6 +74,8 @@ impl<K> NewSubscribers<K> {
             let mut waiting = self.waiting.lock();
             let reader = Arc::new(Reader::new(at, requested_keys, waiting.ended_runs));
             let subscriber = Subscriber::new(sender, Arc::clone(&reader));
+            // An informer that does not run takes none.
+            waiting.subscribers.retain(|other| !other.is_closed());
             waiting.subscribers.push(subscriber);
             reader
         };

@@ -43,6 +43,11 @@ impl<K> Subscriber<K> {
         }
     }
 
+    /// Whether the subscription was dropped, or lags.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed || self.events.is_closed()
+    }
+
     /// Waits for capacity, and delivers `envelope`. Does nothing if the subscription was dropped, and
     /// drops the event if it may lag and is full.
     async fn deliver(&mut self, envelope: EventEnvelope<K>, informer: &NewSubscribers<K>) {
@@ -124,8 +129,11 @@ impl<K> Publisher<K> {
         }
     }
 
-    /// Adds `subscriber`, which receives all events from now on.
+    /// Adds `subscriber`, which receives all events from now on. Drops those that have closed since the
+    /// last event.
     pub(crate) fn admit(&mut self, subscriber: Subscriber<K>) {
+        self.subscribers
+            .retain(|subscriber| !subscriber.is_closed());
         if !subscriber.reader.requested_keys.is_empty() {
             // It requested resyncs before it was added, and that notification was consumed.
             self.new.requested().notify_one();

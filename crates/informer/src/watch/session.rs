@@ -112,8 +112,8 @@ enum Paging {
     FirstPage,
     /// Another page is next.
     Within { token: String, version: String },
-    /// A `continue` token has expired. The next list is requested without pages, and the one after
-    /// it is paged again.
+    /// A `continue` token has expired, or the pages contradicted each other. The next list is
+    /// requested without pages, and the one after it is paged again.
     Unpaged,
 }
 
@@ -124,8 +124,8 @@ enum Streaming {
     Tried(u32),
     /// It does not, or streaming is turned off.
     Never,
-    /// It does not even watch the kind.
-    Unwatchable,
+    /// It does not even watch the kind. The number of lists since a watch was refused.
+    Unwatchable(u32),
 }
 
 // === impl Session ===
@@ -220,7 +220,7 @@ impl Session {
     /// watched: its lists have no version, or its watches are refused.
     pub(crate) fn polls(&self) -> bool {
         self.is_following()
-            && (self.complete.is_none() || matches!(self.streaming, Streaming::Unwatchable))
+            && (self.complete.is_none() || matches!(self.streaming, Streaming::Unwatchable(_)))
     }
 
     /// Whether `error` is no failure: the server does not support the request, and another request

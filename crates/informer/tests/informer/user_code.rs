@@ -5,7 +5,10 @@ use std::{
     hash::{Hash, Hasher},
     num::NonZeroUsize,
     panic::panic_any,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -101,6 +104,41 @@ async fn an_index_value_whose_hash_panics_ends_the_informer_with_its_type() {
     let type_name = std::any::type_name::<Unhashable>();
     assert!(text.contains(type_name), "{text}");
     assert!(text.contains("no hash"), "{text}");
+}
+
+/// An index value that cannot be hashed while `CANNOT_HASH` is set.
+#[derive(Clone, PartialEq, Eq)]
+struct SometimesUnhashable;
+
+static CANNOT_HASH: AtomicBool = AtomicBool::new(true);
+
+impl Hash for SometimesUnhashable {
+    fn hash<H: Hasher>(&self, _: &mut H) {
+        assert!(!CANNOT_HASH.load(Ordering::SeqCst), "no hash");
+    }
+}
+
+/// The store has the object at which the index failed.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_run_again_after_a_panic_has_complete_indexes() {
+    let index = Index::new(|_: &ConfigMap| Some(SometimesUnhashable));
+    let (script, source) = Scripted::new();
+    let informer = Informer::builder(source).index(&index).build();
+    let running = tokio::spawn(informer.run(CancellationToken::new()));
+    // Fails if the informer has ended before it has taken everything.
+    _ = script.list([config("a", "1")]).await;
+    running
+        .await
+        .expect("no panic")
+        .expect_err("it cannot continue");
+    CANNOT_HASH.store(false, Ordering::SeqCst);
+
+    let mut again = run(informer.clone());
+    let list = [config("a", "1")];
+    within_a_day(script.list(list)).await.expect("runs");
+    assert_eq!(receive(&mut again.events, 2).await, ["added a 1", "synced"]);
+    let found = informer.store().by(&index, &SometimesUnhashable);
+    assert_eq!(found.expect("declared").len(), 1);
 }
 
 /// A reader of the version finds the change in the store: the version is that of the change before,

@@ -37,6 +37,10 @@ mod resume;
 
 mod recovery;
 
+mod broken;
+
+mod hostile;
+
 mod undecodable;
 
 mod pace;

@@ -161,3 +161,28 @@ async fn an_informer_counts_its_objects_in_all_metrics_until_they_are_removed() 
     wire.informer.instrument(&of_two, "maps");
     assert_eq!(objects(&two, "maps").as_deref(), Some("4"));
 }
+
+/// An informer of a tenant that leaves, with the metrics of all.
+#[tokio::test(start_paused = true)]
+async fn the_objects_of_a_dropped_informer_are_not_counted() {
+    let (registry, metrics) = (
+        Registry::new(),
+        InformerMetrics::new(None).expect("no namespace"),
+    );
+    for collector in metrics.collectors() {
+        registry.register(collector).expect("no name twice");
+    }
+    let name = r#"informer_store_objects{kind="configs"}"#;
+    for _ in 0..2 {
+        let lines = [added("a", 1, "1"), added("b", 2, "1"), END.to_owned()];
+        let server = Server::new([Answer::lines(lines).then_hang()]);
+        let informer = Informer::new(source(&server));
+        informer.instrument(&metrics, "configs");
+        let mut wire = Wire::follow(informer, server);
+        wire.receive(3).await;
+        assert_eq!(series(&registry).remove(name).as_deref(), Some("2"));
+    }
+    // The aborted tasks end.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(series(&registry).remove(name).as_deref(), Some("0"));
+}

@@ -26,8 +26,7 @@ fn unversioned(metadata: &str, name: &str) -> String {
 }
 
 /// An informer, and the problems that it reports.
-fn reporting(answers: impl IntoIterator<Item = Answer>) -> (Wire, Arc<Mutex<Vec<String>>>) {
-    let server = Server::new(answers);
+pub(crate) fn reporting(server: Server) -> (Wire, Arc<Mutex<Vec<String>>>) {
     let problems = Arc::new(Mutex::new(Vec::new()));
     let informer = Informer::builder(source(&server))
         .on_error({
@@ -42,12 +41,12 @@ fn reporting(answers: impl IntoIterator<Item = Answer>) -> (Wire, Arc<Mutex<Vec<
 async fn a_kind_without_versions_is_polled() {
     let log = Log::default();
     let _logged = tracing::subscriber::set_default(log.clone());
-    let (mut wire, problems) = reporting([
+    let (mut wire, problems) = reporting(Server::new([
         Answer::json(405, NOT_ALLOWED),
         Answer::json(200, &unversioned(r#""metadata":{},"#, "a")),
         Answer::json(200, &unversioned(r#""metadata":null,"#, "a")),
         Answer::json(200, &unversioned("", "b")),
-    ]);
+    ]));
     let began = Instant::now();
     assert_eq!(wire.receive(2).await, ["added a", "synced"]);
     assert_eq!(began.elapsed(), Duration::ZERO);
@@ -109,11 +108,11 @@ async fn a_kind_that_had_versions_is_not_polled() {
 #[tokio::test(start_paused = true)]
 async fn a_server_without_streamed_lists_is_no_problem() {
     let refusal = r#"{"kind":"Status","code":422,"reason":"Invalid","message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}"#;
-    let (mut wire, problems) = reporting([
+    let (mut wire, problems) = reporting(Server::new([
         Answer::json(422, refusal),
         Answer::json(200, &list("7", &[("a", 1)])),
         Answer::lines([added("b", 8, "1")]).then_hang(),
-    ]);
+    ]));
     assert_eq!(wire.receive(3).await, ["added a", "synced", "added b"]);
     assert!(problems.lock().expect("no panic").is_empty());
 }
@@ -125,8 +124,11 @@ async fn the_report_of_an_undecodable_object_that_is_being_deleted_says_how_to_r
         r#""deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["others.io/x","example.io/cleanup","a'; rm\n#"],"uid":"#,
     );
     let line = added("a", 1, "1").replace(&object("a", 1, "1"), &deleting);
-    let (mut wire, problems) =
-        reporting([Answer::lines([line, crate::text::END.to_owned()]).then_hang()]);
+    let (mut wire, problems) = reporting(Server::new([Answer::lines([
+        line,
+        crate::text::END.to_owned(),
+    ])
+    .then_hang()]));
     assert_eq!(wire.receive(1).await, ["synced"]);
     let problems = problems.lock().expect("no panic").clone();
     assert_eq!(problems.len(), 1, "{problems:?}");

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    convert::Infallible,
+    io,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
@@ -18,7 +18,7 @@ use kube::client::Body;
 use tokio::{sync::watch, time::Instant};
 use tower::Service;
 
-type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
+type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, io::Error>> + Send>>;
 
 /// One answer.
 pub(crate) struct Answer {
@@ -38,6 +38,8 @@ enum End {
     Hangs,
     /// The body is silent forever: no timer of the server moves the paused clock.
     HangsForGood,
+    /// The connection breaks after a wait.
+    Breaks(Duration, io::ErrorKind),
     /// Not even the head comes.
     Never,
     /// The connection is refused.
@@ -140,6 +142,13 @@ impl Answer {
         }
     }
 
+    pub(crate) fn then_break(self, wait: Duration, error: io::ErrorKind) -> Self {
+        Self {
+            end: End::Breaks(wait, error),
+            ..self
+        }
+    }
+
     pub(crate) fn retry_after(self, seconds: impl Into<RetryAfter>) -> Self {
         Self {
             retry_after: Some(seconds.into().0),
@@ -162,6 +171,11 @@ impl Answer {
                 .filter_map(|()| async { None })
                 .boxed(),
             End::HangsForGood => stream::pending().boxed(),
+            End::Breaks(wait, error) => stream::once(async move {
+                tokio::time::sleep(wait).await;
+                Err(error.into())
+            })
+            .boxed(),
         };
         let mut answer = Response::builder().status(self.status);
         if self.is_html {
@@ -266,7 +280,7 @@ impl Service<Request<Body>> for Server {
             let answer = answer.or_else(|| Some(otherwise?(&uri)));
             match answer {
                 Some(answer) if matches!(answer.end, End::Refused) => {
-                    Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
+                    Err(io::Error::from(io::ErrorKind::ConnectionRefused).into())
                 }
                 Some(answer) if !matches!(answer.end, End::Never) => Ok(answer.respond()),
                 // The script is over: nothing more happens.

@@ -9,8 +9,9 @@ use std::{
 use windlass_informer::{Informer, ObjectKey};
 
 use crate::{
+    polled::reporting,
     server::{Answer, Server},
-    text::{END, added, bad, bookmark, deleted, end, error, list, object},
+    text::{END, added, bad, bookmark, deleted, end, error, list, modified, object},
     wire::{Wire, source},
 };
 
@@ -322,4 +323,41 @@ async fn an_object_that_stays_undecodable_is_reported_once() {
     let problems = problems.lock().expect("no panic");
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(wire.informer.health().undecodable.len(), 1);
+}
+
+/// The metrics of Pods, read into a type that does not fit.
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_object_of_a_polled_kind_is_reported_once() {
+    let server = Server::new([]).otherwise(|asked| {
+        if asked.contains("watch=true") {
+            Answer::json(405, "")
+        } else {
+            let page = list("7", &[("a", 1)]).replace(&object("a", 1, "1"), &bad("a", 1));
+            Answer::json(200, &page)
+        }
+    });
+    let (mut wire, problems) = reporting(server);
+    assert_eq!(wire.receive(1).await, ["synced"]);
+    // On paused time.
+    for _ in 0..600 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(wire.informer.health().undecodable.len(), 1);
+    }
+    let problems = problems.lock().expect("no panic").clone();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_object_that_changes_often_is_reported_once() {
+    let changes = (11..111).map(|at| modified("a", at, "1").replace(r#"{"value":"1"}"#, "7"));
+    let first = added("a", 1, "1").replace(r#"{"value":"1"}"#, "7");
+    let lines = [first, END.to_owned()]
+        .into_iter()
+        .chain(changes)
+        .chain([added("b", 200, "1")]);
+    let server = Server::new([Answer::lines(lines).then_hang()]);
+    let (mut wire, problems) = reporting(server);
+    assert_eq!(wire.receive(2).await, ["synced", "added b"]);
+    let problems = problems.lock().expect("no panic").clone();
+    assert_eq!(problems.len(), 1, "{} problems", problems.len());
 }

@@ -8,6 +8,9 @@ use serde::de::DeserializeOwned;
 use super::Reflector;
 use crate::{StoredForm, log};
 
+/// The shortest wait between two lists of a kind that cannot be watched.
+const SHORTEST_POLL: Duration = Duration::from_secs(1);
+
 /// The conditions that a run logs once.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
@@ -28,7 +31,7 @@ where
         if !self.session.polls() {
             return Duration::ZERO;
         }
-        let interval = self.requests.timeouts.poll;
+        let interval = self.requests.timeouts.poll.max(SHORTEST_POLL);
         if !std::mem::replace(&mut self.reports.polls, true) {
             log::info!(
                 resource = %self.requests.resource,

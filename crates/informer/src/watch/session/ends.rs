@@ -24,7 +24,7 @@ impl Session {
                 NextRequest::StreamedList | NextRequest::Watch { .. },
                 WatchErrorCause::NotWatchable,
             ) => {
-                self.streaming = Streaming::Unwatchable;
+                self.streaming = Streaming::Unwatchable(0);
                 // A watch follows a list, which is complete.
                 self.relist(Paging::FirstPage);
                 return Duration::ZERO;
@@ -34,28 +34,28 @@ impl Session {
                 return Duration::ZERO;
             }
             (NextRequest::StreamedList, cause) => {
-                // An error that also affects paged lists shows nothing about streaming.
-                let affects_all_lists = matches!(
-                    cause,
-                    WatchErrorCause::Connection { .. }
-                        | WatchErrorCause::Unauthenticated { .. }
-                        | WatchErrorCause::Forbidden { .. }
-                        | WatchErrorCause::UnknownKind
-                        | WatchErrorCause::NotKubernetes { .. }
-                        | WatchErrorCause::Throttled { .. }
-                );
+                // An error that also affects paged lists shows nothing about streaming. A stream
+                // that was open and broke does: a proxy may end each response after a few seconds.
+                let affects_all_lists = match cause {
+                    WatchErrorCause::Connection { .. } => connected.is_zero(),
+                    WatchErrorCause::Unauthenticated { .. }
+                    | WatchErrorCause::Forbidden { .. }
+                    | WatchErrorCause::UnknownKind
+                    | WatchErrorCause::NotKubernetes { .. }
+                    | WatchErrorCause::Throttled { .. } => true,
+                    _ => false,
+                };
                 if !affects_all_lists {
                     self.stream_failed();
                 }
             }
-            (NextRequest::List { token: Some(_), .. }, WatchErrorCause::Expired { .. }) => {
-                self.relist(Paging::Unpaged);
-            }
             (
                 NextRequest::List { token: Some(_), .. },
-                WatchErrorCause::Inconsistent { .. } | WatchErrorCause::Invalid { .. },
-            )
-            | (NextRequest::Watch { .. }, WatchErrorCause::Expired { .. }) => {
+                WatchErrorCause::Expired { .. }
+                | WatchErrorCause::Inconsistent { .. }
+                | WatchErrorCause::Invalid { .. },
+            ) => self.relist(Paging::Unpaged),
+            (NextRequest::Watch { .. }, WatchErrorCause::Expired { .. }) => {
                 self.relist(Paging::FirstPage);
             }
             (

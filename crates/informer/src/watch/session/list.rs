@@ -26,6 +26,10 @@ impl Session {
     /// The API server's tokens have less than 1,000 bytes; servers refuse longer URLs.
     const LONGEST_TOKEN: usize = 16 * 1024;
 
+    /// Lists of a kind that cannot be watched, after which a watch is tried again: a proxy may have
+    /// refused it by mistake. Five minutes with the default interval.
+    const POLLS: u32 = 10;
+
     /// Checks a page before its items are used. Returns what shows that the history of the server went
     /// back: then earlier versions are obsolete.
     ///
@@ -163,8 +167,10 @@ impl Session {
         self.empty_pages = 0;
         self.quiet = Duration::ZERO;
         self.checks_version = false;
-        if let Streaming::Tried(tries) = &mut self.streaming {
-            *tries = 0;
+        match &mut self.streaming {
+            Streaming::Tried(tries) => *tries = 0,
+            Streaming::Unwatchable(lists) if *lists < Self::POLLS => *lists += 1,
+            Streaming::Unwatchable(_) | Streaming::Never => self.streaming = Streaming::Never,
         }
     }
 

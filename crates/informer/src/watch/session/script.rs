@@ -73,7 +73,10 @@ fn a_failed_page_is_requested_again_without_the_pages_before_it() {
 
 #[test]
 fn pages_of_different_versions_are_rejected() {
-    check("422, page 7 a, page 8", "stream, list, list a, list");
+    check(
+        "422, page 7 a, page 8, page 9 a, page 9",
+        "stream, list, list a, list whole, list a, watch 9",
+    );
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn an_endless_list_is_an_error() {
     // The token with which the page was requested; with new objects, that is a list.
     check(
         "422, page 7 a, page 7 a, page 7 a, page 7 a -, page 7 a -",
-        "stream, list, list a, list a, list a, list a, list",
+        "stream, list, list a, list a, list a, list a, list whole",
     );
     let long = "a".repeat(20_000);
     check(&format!("422, page 7 {long}"), "stream, list, list");
@@ -206,7 +209,7 @@ fn an_endless_list_is_an_error() {
         "422, page 7 a, page 7 b -, page 7 c, page 7 d -, page 7 e -, page 7 f -, \
          page 7 g -, page 7 h -, page 7 i -, page 7 j -, page 7 k -",
         "stream, list, list a, list b, list c, list d, list e, list f, \
-         list g, list h, list i, list j, list",
+         list g, list h, list i, list j, list whole",
     );
 }
 
@@ -231,7 +234,7 @@ fn version_0_of_an_event_is_not_where_a_watch_resumes() {
 fn a_refused_request_is_repeated() {
     check(
         "422, 422, 400, page 7 a, 400, page 7",
-        "stream, list, list, list, list a, list, watch 7",
+        "stream, list, list, list, list a, list whole, watch 7",
     );
     check(
         "streamed 7, 400, 422, follow 8, 400, 422, 400",

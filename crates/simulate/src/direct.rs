@@ -47,6 +47,13 @@ impl Direct {
         Self { server }
     }
 
+    /// Authorizes requests by roles from now on, if the server is the embedded one. Others do.
+    pub(crate) fn enable_rbac(&self) {
+        if let Server::Embedded(server) = &self.server {
+            server.enable_rbac();
+        }
+    }
+
     /// Sends one request, and returns the status and the body of the response.
     pub(crate) async fn send(
         &self,

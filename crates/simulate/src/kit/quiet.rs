@@ -29,7 +29,9 @@ const MOST_WRITES: u64 = 10_000;
 
 impl Kit {
     /// Waits until there is no call and no write for 30 s of virtual time, or for two seconds of real
-    /// time. While requests are [held](Self::hold), calls in progress are ignored.
+    /// time. A handler that polls, with requeues that are shorter than that, is quiet after ten times as
+    /// long, if its calls succeed and there is no write and no event. While requests are
+    /// [held](Self::hold), calls in progress are ignored. A retry that is due later is not waited for.
     ///
     /// # Panics
     ///
@@ -63,7 +65,10 @@ impl Kit {
                 let writes = core.journal.count_writes() - first;
                 if writes >= MOST_WRITES || began.elapsed() >= limit {
                     let most = core.journal.most_written(mark);
-                    let open = open.join(", ");
+                    let open = match open.join(", ") {
+                        none if none.is_empty() => "none".to_owned(),
+                        open => open,
+                    };
                     panic!(
                         "{place}: the operators are not quiet after {:?} and {writes} writes; calls in \
                          progress: {open}; most often:{most}{}",

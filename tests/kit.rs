@@ -512,6 +512,30 @@ fn tasks_that_an_operator_leaves_behind_reach_no_server() {
     });
 }
 
+/// A child has another name than the object for which the calls are made.
+#[test]
+fn a_failure_about_a_child_shows_the_calls_of_its_owner() {
+    let message = failure(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        kit.start(run);
+        kit.refuse_next(Verb::Patch, "deployments", 422);
+        kit.create(&website("blog", 1)).await;
+        kit.expect::<Deployment>("blog-server")
+            .becomes(|_| true)
+            .await;
+    });
+    let (_, others) = message
+        .split_once("last calls and writes of other objects:")
+        .unwrap_or_else(|| panic!("{message}"));
+    for part in [
+        "patch deployments.apps default/blog by website-operator: 422, ",
+        "websites.kit.windlass.dev default/blog CREATE attempt 0: the handler failed: ",
+        " attempt 1: done",
+    ] {
+        assert!(others.contains(part), "{part:?} is missing:\n{message}");
+    }
+}
+
 #[test]
 fn a_failure_names_the_requests_that_are_held_or_were_not_refused() {
     let message = failure(async |kit: Kit| {

@@ -154,10 +154,14 @@ impl Journal {
             .collect()
     }
 
-    /// The last calls, writes and events of one object, for a failure.
+    /// The last calls, writes and events of one object, for a failure. Also those that failed of other
+    /// objects, such as its owner, and if the object has no call, all calls and writes.
     pub(super) fn history(&self, resource: &str, object: &str) -> String {
         let state = self.state.lock();
+        let is_call = |it: &Entry| matches!(it, Entry::Call(call) if call.object == object);
+        let has_calls = state.entries.iter().any(is_call);
         let (mut calls, mut writes, mut events) = (Vec::new(), Vec::new(), Vec::new());
+        let mut others = Vec::new();
         for entry in state.entries.iter().rev() {
             match entry {
                 Entry::Call(it) if it.object == object => calls.push(format!("{it:?}")),
@@ -167,13 +171,22 @@ impl Journal {
                 Entry::Event(it) if it.object == object && it.resource == resource => {
                     events.push(format!("{:>9.3}s {}", it.at.as_secs_f64(), it.text));
                 }
+                Entry::Call(it) if !has_calls || it.error.is_some() => {
+                    others.push(format!("{it:?}"));
+                }
+                Entry::Write(it) if !has_calls || it.code >= 400 => others.push(format!("{it:?}")),
                 _ => {}
             }
         }
         let mut text = String::new();
-        for (what, mut lines) in [("calls", calls), ("writes", writes), ("events", events)] {
+        for (what, mut lines) in [
+            (format!("calls of {object}"), calls),
+            (format!("writes of {object}"), writes),
+            (format!("events of {object}"), events),
+            ("calls and writes of other objects".to_owned(), others),
+        ] {
             lines.truncate(SHOWN);
-            _ = write!(text, "\nlast {what} of {object}:");
+            _ = write!(text, "\nlast {what}:");
             if lines.is_empty() {
                 text += " none";
             }

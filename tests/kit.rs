@@ -512,6 +512,40 @@ fn tasks_that_an_operator_leaves_behind_reach_no_server() {
     });
 }
 
+/// Two replicas in one process have the same port.
+#[test]
+fn an_operator_with_an_admin_server_and_leader_election_runs_in_the_kit() {
+    let replica = |client: Client, stop: CancellationToken| async move {
+        let election = LeaderElection::new(client.clone(), "default", "replicas")?;
+        let client = election.fence().client(client);
+        let configs = Controller::<ConfigMap>::builder(client, Watch::all());
+        let operator = Operator::builder()
+            .leader_election(election)
+            .admin_server(AdminServer::new(([127, 0, 0, 1], 8080)))
+            .build();
+        operator.add_controller(configs.build(async |_| Ok::<_, Failure>(Outcome::done()))?)?;
+        operator.run_until(stop).await?;
+        Ok::<_, Error>(())
+    };
+    kit::run(async |kit: Kit| {
+        let since = kit.mark();
+        let leader = kit.start(replica);
+        kit.create(&ConfigMap {
+            metadata: named("a"),
+            ..Default::default()
+        })
+        .await;
+        kit.quiet().await;
+        let standby = kit.start(replica);
+        kit.quiet().await;
+        assert_eq!(kit.calls(since).len(), 1);
+        leader.crash();
+        kit.quiet().await;
+        assert_eq!(kit.calls(since).len(), 2, "the standby leads");
+        assert_eq!(standby.stop().await, "Ok(())");
+    });
+}
+
 /// A child has another name than the object for which the calls are made.
 #[test]
 fn a_failure_about_a_child_shows_the_calls_of_its_owner() {

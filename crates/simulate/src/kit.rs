@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{CallObserver, observe_calls};
 use windlass_informer::SimulatedHost;
 
-use self::{gates::Gates, journal::Journal};
+use self::{gates::Gates, journal::Journal, watchdog::Watchdog};
 use crate::{direct::Direct, run};
 
 mod connection;
@@ -36,6 +36,7 @@ mod paths;
 mod permissions;
 mod quiet;
 mod status;
+mod watchdog;
 
 pub use self::{
     expectation::Expectation as KitExpectation,
@@ -119,6 +120,7 @@ pub fn run(test: impl AsyncFnOnce(Kit)) {
         let client = Client::new(server.service(), "default");
         let random = StdRng::seed_from_u64(!seed);
         let kit = Kit::new(Direct::new(server), client, Some(random), seed);
+        let _watchdog = Watchdog::of(&kit.core);
         test(kit.clone()).await;
         let operators = kit.core.operators.lock().clone();
         let unnoticed = operators.iter().find_map(|it| it.unnoticed());

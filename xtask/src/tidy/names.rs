@@ -16,6 +16,7 @@ const INTERNAL: [&str; 22] = [
     "ErasedRunnable",
     "FinalizerIdentity",
     "host_name",
+    "is_host_simulated",
     "StoredForm",
     "IGNORED_METADATA",
     "IncomingObject",

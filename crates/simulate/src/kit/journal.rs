@@ -16,8 +16,8 @@ mod entries;
 use self::entries::slash;
 pub use self::entries::{Call, Calls, Write};
 
-/// A point in the journal of a kit, see [`Kit::mark`](super::Kit::mark).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A point in the journal of a kit, see [`Kit::mark`](super::Kit::mark). The default is its begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
 /// An event that an operator received from a watch.
@@ -124,9 +124,32 @@ impl Journal {
             .max(state.changed.elapsed() / POLLING)
     }
 
-    /// The calls in progress.
-    pub(super) fn open_calls(&self) -> Vec<String> {
-        self.state.lock().open.keys().cloned().collect()
+    /// The last call, write or event.
+    pub(super) fn last(&self) -> String {
+        match self.state.lock().entries.back() {
+            None => "nothing".to_owned(),
+            Some(Entry::Call(it)) => format!("{it:?}"),
+            Some(Entry::Write(it)) => format!("{it:?}"),
+            Some(Entry::Event(it)) => {
+                let at = it.at.as_secs_f64();
+                format!("{at:>9.3}s {} of {} {}", it.text, it.resource, it.object)
+            }
+        }
+    }
+
+    /// Whether a call is in progress.
+    pub(super) fn has_open_calls(&self) -> bool {
+        !self.state.lock().open.is_empty()
+    }
+
+    /// The calls in progress, for a failure.
+    pub(super) fn open_calls(&self) -> String {
+        let state = self.state.lock();
+        let open: Vec<_> = state.open.keys().map(String::as_str).collect();
+        match open.as_slice() {
+            [] => "none".to_owned(),
+            open => open.join(", "),
+        }
     }
 
     pub(super) fn writes(&self, since: Mark) -> Vec<Write> {

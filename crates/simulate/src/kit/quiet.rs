@@ -50,8 +50,7 @@ impl Kit {
             let first = core.journal.count_writes();
             core.journal.touch();
             loop {
-                let open = core.journal.open_calls();
-                let is_busy = !open.is_empty() && !core.gates.has_holds();
+                let is_busy = core.journal.has_open_calls() && !core.gates.has_holds();
                 let idle = core.journal.idle();
                 looks = if is_busy || idle < last_idle {
                     0
@@ -65,10 +64,7 @@ impl Kit {
                 let writes = core.journal.count_writes() - first;
                 if writes >= MOST_WRITES || began.elapsed() >= limit {
                     let most = core.journal.most_written(mark);
-                    let open = match open.join(", ") {
-                        none if none.is_empty() => "none".to_owned(),
-                        open => open,
-                    };
+                    let open = core.journal.open_calls();
                     panic!(
                         "{place}: the operators are not quiet after {:?} and {writes} writes; calls in \
                          progress: {open}; most often:{most}{}",

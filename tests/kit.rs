@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{
     kit::{self, Kit, NewStatus, Verb},
     prelude::*,
+    simulate::Step,
 };
 
 #[path = "support/dependents.rs"]
@@ -286,6 +287,28 @@ fn the_kit_plays_the_controllers_of_the_built_in_kinds() {
         message.ends_with("a ConfigMap is never complete"),
         "{message}"
     );
+}
+
+#[test]
+fn a_snapshot_is_the_same_in_each_execution() {
+    kit::run(async |kit: Kit| Box::pin(website::has_the_same_snapshot_again(kit)).await);
+    let message = failure(async |kit: Kit| _ = kit.snapshot::<ConfigMap>("none").await);
+    assert!(
+        message.ends_with("/api/v1/namespaces/default/configmaps/none does not exist"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_step_without_a_namespace_is_explained() {
+    let message = failure(async |kit: Kit| {
+        let config = ConfigMap {
+            metadata: named("a"),
+            ..Default::default()
+        };
+        kit.step(&Step::create(&config)).await;
+    });
+    assert!(message.ends_with("no `metadata.namespace`?"), "{message}");
 }
 
 #[test]

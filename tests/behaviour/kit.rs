@@ -23,6 +23,12 @@ on_both_servers! {
         });
     }
 
+    async fn a_snapshot_is_the_same_in_each_execution(cluster: Cluster) {
+        on_one_thread(&cluster, async |kit| {
+            Box::pin(website::has_the_same_snapshot_again(kit)).await;
+        });
+    }
+
     async fn the_kit_plays_the_controllers_of_the_built_in_kinds(cluster: Cluster) {
         on_one_thread(&cluster, async |kit| Box::pin(website::plays_the_controllers(kit)).await);
     }

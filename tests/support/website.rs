@@ -141,6 +141,44 @@ pub(crate) async fn keeps_its_deployment(kit: Kit) {
     assert_eq!(operator.stop().await, "Ok(())");
 }
 
+/// A snapshot of a child is the same on each server and in each execution.
+pub(crate) async fn has_the_same_snapshot_again(kit: Kit) {
+    kit.install(&Website::crd()).await;
+    kit.start(run);
+    kit.create(&website("blog", 1)).await;
+    kit.quiet().await;
+    let first = kit.snapshot::<Deployment>("blog").await;
+    let metadata = first["metadata"].as_object().expect("an object");
+    let fields: Vec<_> = metadata.keys().map(String::as_str).collect();
+    assert_eq!(
+        fields,
+        [
+            "annotations",
+            "labels",
+            "name",
+            "namespace",
+            "ownerReferences"
+        ]
+    );
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "uid of no object");
+    assert_eq!(first["spec"]["replicas"], 1);
+    let website = kit.snapshot::<Website>("blog").await;
+    assert_eq!(website["status"]["observedGeneration"], "current");
+
+    // Other uids, versions and times.
+    kit.delete::<Website>("blog").await;
+    kit.expect_gone::<Website>("blog").await;
+    if kit.get::<Deployment>("blog").await.is_some() {
+        // A server without the controller that collects garbage.
+        kit.delete::<Deployment>("blog").await;
+    }
+    kit.advance(Duration::from_secs(2)).await;
+    kit.create(&self::website("blog", 1)).await;
+    kit.quiet().await;
+    assert_eq!(kit.snapshot::<Deployment>("blog").await, first);
+    assert_eq!(kit.snapshot::<Website>("blog").await, website);
+}
+
 /// An operator whose deployment has what the server stores in another form: defaults, quantities,
 /// nulls and empty values.
 pub(crate) async fn run_with_other_forms(

@@ -195,6 +195,10 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status, self.message)
+        write!(f, "{}: {}", self.status, self.message)?;
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            f.write_str("; does the object have no `metadata.namespace`?")?;
+        }
+        Ok(())
     }
 }

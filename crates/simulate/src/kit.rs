@@ -137,7 +137,26 @@ impl Kit {
     /// Creates a kit for an existing cluster, where time is real: an operator is
     /// [quiet](Self::quiet) after two seconds. Names without a namespace are in the default namespace
     /// of `client`. [`calls`](Self::calls) has all calls only if the runtime has one thread, as that of
-    /// `#[tokio::test]`.
+    /// `#[tokio::test]`. The kit deletes nothing by itself.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::{Client, Config};
+    /// use windlass_simulate::kit::Kit;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut config = Config::infer().await?;
+    /// config.default_namespace = "website-keeps".to_owned();
+    /// let kit = Kit::connect(Client::try_from(config)?);
+    /// kit.install("{apiVersion: v1, kind: Namespace, metadata: {name: website-keeps}}").await;
+    /// // The test.
+    /// kit.delete::<Namespace>("website-keeps").await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn connect(client: Client) -> Self {
         Self::new(Direct::of_client(client.clone()), client, None, 0)

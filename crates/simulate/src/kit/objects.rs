@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{Kit, NewStatus};
-use crate::{Step, direct::Refusal};
+use crate::{Step, direct::Refusal, mask::Mask};
 
 /// The number of attempts of an edit that conflicts with other writers.
 const EDITS: u32 = 20;
@@ -199,6 +199,52 @@ impl Kit {
             let path = kit.path::<K>(&name, place).await;
             let object = kit.core.user.get(&path).await?;
             Some(decoded(object, &path, place))
+        }
+    }
+
+    /// Returns an object as JSON without what differs between two executions, for a comparison with a
+    /// stored text: `metadata` has no uid, version, generation, creation time and managed fields. Other
+    /// uids and times are replaced by placeholders, also in longer texts, and an `observedGeneration` is
+    /// `current` or `old`.
+    ///
+    /// # Panics
+    ///
+    /// If the object does not exist.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    /// use windlass_simulate::kit::{self, Kit};
+    ///
+    /// kit::run(async |kit: Kit| {
+    ///     let mut config = ConfigMap::default();
+    ///     config.metadata.name = Some("blog".to_owned());
+    ///     config.data = Some([("at".to_owned(), "2026-01-01T00:00:05Z".to_owned())].into());
+    ///     kit.create(&config).await;
+    ///     assert_eq!(
+    ///         kit.snapshot::<ConfigMap>("blog").await,
+    ///         json!({
+    ///             "apiVersion": "v1", "kind": "ConfigMap",
+    ///             "metadata": { "name": "blog", "namespace": "default" },
+    ///             "data": { "at": "time" },
+    ///         })
+    ///     );
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn snapshot<K>(&self, name: &str) -> impl Future<Output = Value> + use<K>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let (place, kit, name) = (Location::caller(), self.clone(), name.to_owned());
+        async move {
+            let path = kit.path::<K>(&name, place).await;
+            let Some(object) = kit.core.user.get(&path).await else {
+                panic!("{place}: {path} does not exist");
+            };
+            Mask::new(&[]).object(&object)
         }
     }
 

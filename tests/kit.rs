@@ -2,16 +2,20 @@
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::ConfigMap},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client, CustomResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    kit::{self, Kit, Verb},
+    kit::{self, Kit, NewStatus, Verb},
     prelude::*,
+    simulate::Step,
 };
 
 #[path = "support/dependents.rs"]
@@ -246,6 +250,88 @@ fn a_test_for_clusters_runs_in_virtual_time_too() {
     kit::run(website::keeps_its_deployment);
 }
 
+#[test]
+fn an_operator_has_the_permissions_of_its_service_account() {
+    kit::run(async |kit: Kit| Box::pin(website::has_the_permissions_of_its_roles(kit)).await);
+    // The test does not ask for the rules.
+    let message = failure(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        kit.start_as("team-a/website-operator", run);
+        kit.quiet().await;
+    });
+    for part in [
+        "an operator lacks permissions",
+        "system:serviceaccount:team-a:website-operator",
+        r#"{ apiGroups: ["kit.windlass.dev"], resources: ["websites"], verbs: ["watch"] } in the namespace default"#,
+    ] {
+        assert!(message.contains(part), "{part:?} is missing:\n{message}");
+    }
+}
+
+#[test]
+fn the_kit_plays_the_controllers_of_the_built_in_kinds() {
+    kit::run(async |kit: Kit| Box::pin(website::plays_the_controllers(kit)).await);
+    let message = failure(async |kit: Kit| {
+        kit.set_status::<Deployment>("none", NewStatus::Ready).await;
+    });
+    assert!(message.ends_with("the object does not exist"), "{message}");
+    let message = failure(async |kit: Kit| {
+        kit.create(&ConfigMap {
+            metadata: named("a"),
+            ..Default::default()
+        })
+        .await;
+        kit.set_status::<ConfigMap>("a", NewStatus::Complete).await;
+    });
+    assert!(
+        message.ends_with("a ConfigMap is never complete"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_snapshot_is_the_same_in_each_execution() {
+    kit::run(async |kit: Kit| Box::pin(website::has_the_same_snapshot_again(kit)).await);
+    let message = failure(async |kit: Kit| _ = kit.snapshot::<ConfigMap>("none").await);
+    assert!(
+        message.ends_with("/api/v1/namespaces/default/configmaps/none does not exist"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_step_without_a_namespace_is_explained() {
+    let message = failure(async |kit: Kit| {
+        let config = ConfigMap {
+            metadata: named("a"),
+            ..Default::default()
+        };
+        kit.step(&Step::create(&config)).await;
+    });
+    assert!(message.ends_with("no `metadata.namespace`?"), "{message}");
+}
+
+#[test]
+fn manifests_that_cannot_be_installed_are_named() {
+    let check = |manifests: &str, part: &str| {
+        let message = failure(async |kit: Kit| kit.install(manifests).await);
+        assert!(message.contains("tests/kit.rs:"), "{message}");
+        assert!(message.contains(part), "{part:?} is missing:\n{message}");
+    };
+    check("a: [", "document 1 is not YAML");
+    check(
+        "kind: ConfigMap",
+        "no `apiVersion`, `kind` or `metadata.name`: ",
+    );
+    let website = "apiVersion: kit.windlass.dev/v1\nkind: Website\nmetadata: { name: a }";
+    check(
+        website,
+        "does not serve the kind Website of /apis/kit.windlass.dev/v1",
+    );
+    let missing = "apiVersion: v1\nkind: Secret\nmetadata: { name: a, namespace: none }";
+    check(missing, r#"namespaces "none" not found"#);
+}
+
 /// Rows: BO-13
 #[test]
 fn days_without_a_change_have_no_write() {
@@ -399,6 +485,147 @@ fn closed_watches_are_resumed_and_lose_no_event() {
             .matches(json!({ "spec": { "replicas": 2 } }))
             .await;
     });
+}
+
+/// A handler that polls is quiet, unless its calls fail or write.
+#[test]
+fn an_operator_that_polls_is_quiet() {
+    let polls = |client: Client, stop| {
+        calls(client, stop, async |_| {
+            Ok(Outcome::requeue_after(Duration::from_secs(10)))
+        })
+    };
+    kit::run(async |kit: Kit| {
+        kit.start(polls);
+        kit.create(&ConfigMap {
+            metadata: named("a"),
+            ..Default::default()
+        })
+        .await;
+        let began = kit.now();
+        kit.quiet().await;
+        let waited = kit.now().duration_since(began).expect("later");
+        assert!((300..330).contains(&waited.as_secs()), "{waited:?}");
+        assert!(kit.calls(kit.mark()).is_empty());
+    });
+}
+
+/// A process that has ended sends nothing, also from a task that it has left behind.
+#[test]
+fn tasks_that_an_operator_leaves_behind_reach_no_server() {
+    kit::run(async |kit: Kit| {
+        let operator = kit.start(|client: Client, stop: CancellationToken| async move {
+            tokio::spawn(async move {
+                let configs = Api::<ConfigMap>::default_namespaced(client);
+                for number in 0.. {
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                    let config = ConfigMap {
+                        metadata: named(&number.to_string()),
+                        ..Default::default()
+                    };
+                    _ = configs.create(&PostParams::default(), &config).await;
+                }
+            });
+            stop.cancelled().await;
+        });
+        kit.advance(Duration::from_secs(12)).await;
+        operator.stop().await;
+        kit.advance(Duration::from_secs(60)).await;
+        assert_eq!(kit.list::<ConfigMap>().await.len(), 2);
+    });
+}
+
+/// Two replicas in one process have the same port.
+#[test]
+fn an_operator_with_an_admin_server_and_leader_election_runs_in_the_kit() {
+    let replica = |client: Client, stop: CancellationToken| async move {
+        let election = LeaderElection::new(client.clone(), "default", "replicas")?;
+        let client = election.fence().client(client);
+        let configs = Controller::<ConfigMap>::builder(client, Watch::all());
+        let operator = Operator::builder()
+            .leader_election(election)
+            .admin_server(AdminServer::new(([127, 0, 0, 1], 8080)))
+            .build();
+        operator.add_controller(configs.build(async |_| Ok::<_, Failure>(Outcome::done()))?)?;
+        operator.run_until(stop).await?;
+        Ok::<_, Error>(())
+    };
+    kit::run(async |kit: Kit| {
+        let since = kit.mark();
+        let leader = kit.start(replica);
+        kit.create(&ConfigMap {
+            metadata: named("a"),
+            ..Default::default()
+        })
+        .await;
+        kit.quiet().await;
+        let standby = kit.start(replica);
+        kit.quiet().await;
+        assert_eq!(kit.calls(since).len(), 1);
+        leader.crash();
+        kit.quiet().await;
+        assert_eq!(kit.calls(since).len(), 2, "the standby leads");
+        assert_eq!(standby.stop().await, "Ok(())");
+    });
+}
+
+/// A child has another name than the object for which the calls are made.
+#[test]
+fn a_failure_about_a_child_shows_the_calls_of_its_owner() {
+    let message = failure(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        kit.start(run);
+        kit.refuse_next(Verb::Patch, "deployments", 422);
+        kit.create(&website("blog", 1)).await;
+        kit.expect::<Deployment>("blog-server")
+            .becomes(|_| true)
+            .await;
+    });
+    let (_, others) = message
+        .split_once("last calls and writes of other objects:")
+        .unwrap_or_else(|| panic!("{message}"));
+    for part in [
+        "patch deployments.apps default/blog by website-operator: 422, ",
+        "websites.kit.windlass.dev default/blog CREATE attempt 0: the handler failed: ",
+        " attempt 1: done",
+    ] {
+        assert!(others.contains(part), "{part:?} is missing:\n{message}");
+    }
+}
+
+#[test]
+fn a_failure_names_the_requests_that_are_held_or_were_not_refused() {
+    let message = failure(async |kit: Kit| {
+        kit.install(&Website::crd()).await;
+        let _held = kit.hold(Verb::Patch, "deployments");
+        kit.refuse_next(Verb::Create, "deployment", 403);
+        kit.start(run);
+        kit.create(&website("blog", 1)).await;
+        kit.expect::<Deployment>("blog").becomes(|_| true).await;
+    });
+    for part in [
+        "\nheld: patch deployments, of which 2 arrived",
+        "\nnot refused yet: create deployment with 403 Forbidden",
+    ] {
+        assert!(message.contains(part), "{part:?} is missing:\n{message}");
+    }
+}
+
+/// An operator that makes `call` for each config map.
+async fn calls<F, Fut>(client: Client, stop: CancellationToken, call: F) -> Result<(), Error>
+where
+    F: Fn(Context<ConfigMap>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Outcome, Failure>> + Send + 'static,
+{
+    let configs = Controller::<ConfigMap>::builder(client, Watch::all());
+    Ok(configs.build(call)?.run(stop).await?)
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    }
 }
 
 /// The message with which a test fails.

@@ -2,30 +2,19 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::{
-    batch::v1::Job,
-    events::v1::Event,
-    rbac::v1::{ClusterRole, ClusterRoleBinding},
-};
-use kube::{Client, CustomResourceExt as _, ResourceExt, client::Body};
-use serde::Deserialize as _;
-use serde_json::{Value, from_value, json};
+use k8s_openapi::api::{batch::v1::Job, events::v1::Event};
+use kube::{Client, CustomResourceExt as _, ResourceExt};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tower::ServiceBuilder;
 use windlass::{
-    admin::{
-        Route as _,
-        http::{HeaderName, HeaderValue, Request},
-    },
-    kit::{self, Kit, Verb},
+    admin::{Route as _, http::Request},
+    kit::{self, Kit, NewStatus, Verb},
     prelude::*,
 };
 
-use windlass_apiserver::ApiServer;
-
 use crate::{
     api::CronJob,
-    operator::{self, CronJobs, now},
+    operator::{self, CronJobs},
     webhooks::webhooks,
 };
 
@@ -74,24 +63,6 @@ async fn jobs(kit: &Kit) -> String {
     times.collect::<Vec<_>>().join(" ")
 }
 
-/// Plays the controller of jobs. The server accepts an end only in this form.
-async fn finish(kit: &Kit, name: &str, end: &str) {
-    let reason = if end == "Failed" {
-        "FailureTarget"
-    } else {
-        "SuccessCriteriaMet"
-    };
-    let condition = |kind: &str| json!({ "type": kind, "status": "True" });
-    let (start, now) = (kit.get::<Job>(name).await, now());
-    let start = start.and_then(|it| it.metadata.creation_timestamp);
-    let mut status =
-        json!({ "startTime": start, "conditions": [condition(reason), condition(end)] });
-    if end == "Complete" {
-        status["completionTime"] = json!(now.to_string());
-    }
-    kit.set_status::<Job>(name, status).await;
-}
-
 /// The name of the job at this minute of the test.
 fn job(minute: u64) -> String {
     format!("backup-{}", 1_767_225_600 / 60 + minute)
@@ -116,13 +87,13 @@ fn a_job_starts_at_each_time() {
             .matches(json!({ "status": { "active": [job(10)], "lastScheduleTime": last } }))
             .await;
 
-        finish(&kit, &job(10), "Complete").await;
+        kit.set_status::<Job>(&job(10), NewStatus::Complete).await;
         kit.expect::<CronJob>("backup")
             .matches(json!({ "status": { "active": [], "lastScheduleTime": last } }))
             .await;
         kit.advance(10 * MINUTE).await;
         assert_eq!(jobs(&kit).await, "00:10 00:20");
-        finish(&kit, &job(20), "Complete").await;
+        kit.set_status::<Job>(&job(20), NewStatus::Complete).await;
         kit.expect_gone::<Job>(&job(10)).await;
 
         // A restart starts the newest of the runs that were missed.
@@ -152,7 +123,7 @@ fn a_policy_decides_about_a_job_that_still_runs() {
             assert_eq!(jobs(&kit).await, expected, "{policy}");
             if expected == "00:10" {
                 // The skipped runs are missed.
-                finish(&kit, &job(10), "Failed").await;
+                kit.set_status::<Job>(&job(10), NewStatus::Failed).await;
                 kit.quiet().await;
                 assert_eq!(jobs(&kit).await, "00:10");
                 kit.advance(5 * MINUTE).await;
@@ -271,47 +242,27 @@ fn an_invalid_schedule_is_reported_and_not_retried() {
 }
 
 /// The verbs of the manifest suffice.
-#[tokio::test]
-async fn the_operator_needs_no_more_than_its_roles() -> Result<(), Error> {
-    let server = ApiServer::builder().rbac(true).start();
-    let kit = Kit::connect(server.client());
-    kit.install(&CronJob::crd()).await;
-    for document in serde_yaml_ng::Deserializer::from_str(include_str!("deploy/operator.yaml")) {
-        let object = Value::deserialize(document)?;
-        match object["kind"].as_str() {
-            Some("ClusterRole") => kit.create(&from_value::<ClusterRole>(object)?).await,
-            Some("ClusterRoleBinding") => {
-                kit.create(&from_value::<ClusterRoleBinding>(object)?).await;
-            }
-            _ => {}
-        }
-    }
-    // Each run is before the last one, so that it starts at once, and nothing is kept.
-    let limits = json!({ "successfulJobsHistoryLimit": 0, "concurrencyPolicy": "Forbid" });
-    kit.create(&cron_job("backup", "0 0 1 1 *", &limits)).await;
-    let last = json!({ "lastScheduleTime": "2020-01-01T00:00:00Z" });
-    kit.set_status::<CronJob>("backup", last).await;
-
-    let account = HeaderValue::from_static("system:serviceaccount:cronjob:cronjob");
-    let header = HeaderName::from_static("impersonate-user");
-    let service = ServiceBuilder::new()
-        .map_request(move |mut request: Request<Body>| {
-            request
-                .headers_mut()
-                .insert(header.clone(), account.clone());
-            request
-        })
-        .service(server.service());
-    let stop = CancellationToken::new();
-    let operator = tokio::spawn(run(Client::new(service, "default"), stop.clone()));
-    kit.expect::<CronJob>("backup")
-        .becomes(|it| it.status.as_ref().is_some_and(|it| it.active.len() == 1))
-        .await;
-    let started = kit.list::<Job>().await;
-    finish(&kit, &started[0].name_any(), "Complete").await;
-    kit.expect_gone::<Job>(&started[0].name_any()).await;
-    stop.cancel();
-    operator.await?
+#[test]
+fn the_operator_needs_no_more_than_its_roles() {
+    kit::run(async |kit: Kit| {
+        kit.install(&CronJob::crd()).await;
+        kit.install(include_str!("deploy/operator.yaml")).await;
+        let operator = kit.start_as("cronjob/cronjob", run);
+        let limits = json!({ "successfulJobsHistoryLimit": 0 });
+        kit.create(&cron_job("backup", "*/10 * * * *", &limits))
+            .await;
+        // An event is published.
+        kit.create(&cron_job("broken", "60 * * * *", &json!({})))
+            .await;
+        kit.advance(10 * MINUTE).await;
+        kit.expect::<Job>(&job(10)).becomes(|_| true).await;
+        assert_eq!(kit.list::<Event>().await.len(), 1);
+        kit.set_status::<Job>(&job(10), NewStatus::Complete).await;
+        kit.expect_gone::<Job>(&job(10)).await;
+        // The event is counted.
+        operator.restart();
+        kit.quiet().await;
+    });
 }
 
 #[tokio::test]

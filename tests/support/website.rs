@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::Job,
+    core::v1::{PersistentVolumeClaim, Pod},
+};
 use kube::{Client, CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    kit::{Kit, Verb},
+    kit::{Kit, NewStatus, Verb},
     prelude::*,
 };
 
@@ -137,6 +141,44 @@ pub(crate) async fn keeps_its_deployment(kit: Kit) {
     assert_eq!(operator.stop().await, "Ok(())");
 }
 
+/// A snapshot of a child is the same on each server and in each execution.
+pub(crate) async fn has_the_same_snapshot_again(kit: Kit) {
+    kit.install(&Website::crd()).await;
+    kit.start(run);
+    kit.create(&website("blog", 1)).await;
+    kit.quiet().await;
+    let first = kit.snapshot::<Deployment>("blog").await;
+    let metadata = first["metadata"].as_object().expect("an object");
+    let fields: Vec<_> = metadata.keys().map(String::as_str).collect();
+    assert_eq!(
+        fields,
+        [
+            "annotations",
+            "labels",
+            "name",
+            "namespace",
+            "ownerReferences"
+        ]
+    );
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "uid of no object");
+    assert_eq!(first["spec"]["replicas"], 1);
+    let website = kit.snapshot::<Website>("blog").await;
+    assert_eq!(website["status"]["observedGeneration"], "current");
+
+    // Other uids, versions and times.
+    kit.delete::<Website>("blog").await;
+    kit.expect_gone::<Website>("blog").await;
+    if kit.get::<Deployment>("blog").await.is_some() {
+        // A server without the controller that collects garbage.
+        kit.delete::<Deployment>("blog").await;
+    }
+    kit.advance(Duration::from_secs(2)).await;
+    kit.create(&self::website("blog", 1)).await;
+    kit.quiet().await;
+    assert_eq!(kit.snapshot::<Deployment>("blog").await, first);
+    assert_eq!(kit.snapshot::<Website>("blog").await, website);
+}
+
 /// An operator whose deployment has what the server stores in another form: defaults, quantities,
 /// nulls and empty values.
 pub(crate) async fn run_with_other_forms(
@@ -222,4 +264,200 @@ pub(crate) async fn stays_quiet(kit: Kit, time: Duration) {
     kit.quiet().await;
     assert_eq!(kit.writes(since), []);
     assert_eq!(operator.stop().await, "Ok(())");
+}
+
+/// The roles of the operator in the namespace of the kit, without `delete` of deployments.
+const ROLES: &str = r#"
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: ServiceAccount
+    metadata: { name: website-operator }
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: Role
+    metadata: { name: website-operator }
+    rules:
+      - apiGroups: [kit.windlass.dev]
+        resources: [websites]
+        verbs: [list, watch, get, patch]
+      - apiGroups: [apps]
+        resources: [deployments]
+        verbs: [list, watch, get, create, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: website-operator }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: website-operator }
+subjects: [{ kind: ServiceAccount, name: website-operator }]
+"#;
+
+/// The operator lacks the permission for the status until its roles have it.
+pub(crate) async fn has_the_permissions_of_its_roles(kit: Kit) {
+    kit.install(&Website::crd()).await;
+    kit.install(ROLES).await;
+    // The roles take effect.
+    kit.quiet().await;
+    let operator = kit.start_as("website-operator", run);
+    kit.create(&website("blog", 1)).await;
+    kit.expect::<Deployment>("blog").becomes(|_| true).await;
+    kit.quiet().await;
+    let missing = operator.missing_rules();
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    let rule = &missing[0];
+    assert_eq!(rule.resource, "websites/status");
+    assert_eq!((&*rule.verb, &*rule.namespace), ("patch", kit.namespace()));
+    let shown =
+        r#"{ apiGroups: ["kit.windlass.dev"], resources: ["websites/status"], verbs: ["patch"] }"#;
+    assert!(rule.to_string().starts_with(shown), "{rule}");
+
+    let roles = ROLES.replace(
+        "resources: [websites]",
+        "resources: [websites, websites/status]",
+    );
+    kit.install(&roles).await;
+    kit.quiet().await;
+    operator.restart();
+    kit.expect::<Website>("blog")
+        .matches(json!({ "status": { "ready": false } }))
+        .await;
+    assert_eq!(operator.missing_rules(), missing);
+    assert_eq!(operator.stop().await, "Ok(())");
+}
+
+/// A kind with conditions, and objects whose controllers the kit plays.
+const WORKLOADS: &str = r#"
+apiVersion: played.windlass.dev/v1
+kind: Certificate
+metadata: { name: a }
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: { name: a }
+spec: { accessModes: [ReadWriteOnce], resources: { requests: { storage: 1Gi } } }
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: certificates.played.windlass.dev }
+spec:
+  group: played.windlass.dev
+  names: { kind: Certificate, plural: certificates }
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: { status: {} }
+      schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
+"#;
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
+#[kube(
+    group = "played.windlass.dev",
+    version = "v1",
+    kind = "Certificate",
+    namespaced
+)]
+pub(crate) struct CertificateSpec {}
+
+/// The status of an object that is ready, complete or failed, for each kind whose controller the kit
+/// plays.
+pub(crate) async fn plays_the_controllers(kit: Kit) {
+    let pod = json!({
+        "restartPolicy": "Never", "automountServiceAccountToken": false,
+        "containers": [{ "name": "a", "image": "a:1" }],
+    });
+    let always = json!({ "containers": [{ "name": "a", "image": "a:1" }] });
+    let template = |spec: &Value| json!({ "metadata": { "labels": { "a": "a" } }, "spec": spec });
+    let object = |version: &str, kind: &str, name: &str, spec: Value| json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec });
+    let mut objects: Vec<_> = ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"]
+        .into_iter()
+        .map(|kind| {
+            let mut spec = json!({
+                "selector": { "matchLabels": { "a": "a" } }, "template": template(&always),
+            });
+            match kind {
+                "DaemonSet" => {}
+                "StatefulSet" => {
+                    spec["replicas"] = 2.into();
+                    spec["serviceName"] = "a".into();
+                }
+                _ => spec["replicas"] = 2.into(),
+            }
+            object("apps/v1", kind, "a", spec)
+        })
+        .collect();
+    for name in ["complete", "failed"] {
+        let spec = json!({ "template": template(&pod) });
+        objects.push(object("batch/v1", "Job", name, spec));
+    }
+    for name in ["running", "complete", "failed"] {
+        objects.push(object("v1", "Pod", name, pod.clone()));
+    }
+    kit.install(WORKLOADS).await;
+    kit.install(&objects).await;
+
+    let two = json!({ "status": { "replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1 } });
+    kit.set_status::<Deployment>("a", NewStatus::Ready).await;
+    kit.expect::<Deployment>("a").matches(two.clone()).await;
+    kit.set_status::<Deployment>("a", NewStatus::Failed).await;
+    kit.expect::<Deployment>("a")
+        .matches(json!({ "status": { "conditions": [
+            { "type": "Available", "status": "True" },
+            { "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded" },
+        ] } }))
+        .await;
+    kit.set_status::<ReplicaSet>("a", NewStatus::Ready).await;
+    kit.expect::<ReplicaSet>("a").matches(two.clone()).await;
+    kit.set_status::<StatefulSet>("a", NewStatus::Ready).await;
+    kit.expect::<StatefulSet>("a").matches(two).await;
+    kit.set_status::<DaemonSet>("a", NewStatus::Ready).await;
+    kit.expect::<DaemonSet>("a")
+        .matches(json!({ "status": { "numberReady": 1, "desiredNumberScheduled": 1 } }))
+        .await;
+    kit.set_status::<PersistentVolumeClaim>("a", NewStatus::Ready)
+        .await;
+    kit.expect::<PersistentVolumeClaim>("a")
+        .matches(json!({ "status": { "phase": "Bound", "capacity": { "storage": "1Gi" } } }))
+        .await;
+    for (name, status, phase, ready) in [
+        ("running", NewStatus::Ready, "Running", true),
+        ("complete", NewStatus::Complete, "Succeeded", false),
+        ("failed", NewStatus::Failed, "Failed", false),
+    ] {
+        kit.set_status::<Pod>(name, status).await;
+        let containers = json!([{ "name": "a", "ready": ready }]);
+        kit.expect::<Pod>(name)
+            .matches(json!({ "status": { "phase": phase, "containerStatuses": containers } }))
+            .await;
+    }
+    kit.set_status::<Job>(
+        "complete",
+        json!({ "startTime": "2026-01-01T00:00:00Z", "active": 1 }),
+    )
+    .await;
+    kit.set_status::<Job>("complete", NewStatus::Complete).await;
+    kit.expect::<Job>("complete")
+        .matches(
+            json!({ "status": { "succeeded": 1, "active": null, "conditions": [
+            { "type": "SuccessCriteriaMet" }, { "type": "Complete", "status": "True" },
+        ] } }),
+        )
+        .await;
+    kit.set_status::<Job>("failed", NewStatus::Failed).await;
+    kit.expect::<Job>("failed")
+        .matches(json!({ "status": { "failed": 1, "conditions": [
+            { "type": "FailureTarget" }, { "type": "Failed", "status": "True" },
+        ] } }))
+        .await;
+    let other = json!({ "conditions": [{ "type": "Other", "status": "True" }] });
+    kit.set_status::<Certificate>("a", other).await;
+    for (status, ready) in [(NewStatus::Ready, "True"), (NewStatus::Failed, "False")] {
+        kit.set_status::<Certificate>("a", status).await;
+        kit.expect::<Certificate>("a")
+            .matches(json!({ "status": { "conditions": [
+                { "type": "Other" }, { "type": "Ready", "status": ready },
+            ] } }))
+            .await;
+    }
 }

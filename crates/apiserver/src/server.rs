@@ -157,6 +157,34 @@ impl ApiServer {
             .write(|cluster, _| cluster.store.compact(resource_version));
     }
 
+    /// Authorizes requests by roles from now on, as [`ApiServerBuilder::rbac`] does from the start. Creates
+    /// the initial roles and bindings of a cluster, except those that exist.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use http_body_util::Empty;
+    /// use tower::ServiceExt;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::new();
+    /// for expected in [200, 403] {
+    ///     let request = http::Request::get("/api/v1/namespaces/default/secrets")
+    ///         .header("impersonate-user", "system:serviceaccount:default:operator")
+    ///         .body(Empty::<&[u8]>::new())?;
+    ///     let response = server.service().oneshot(request).await?;
+    ///     assert_eq!(response.status(), expected);
+    ///     server.enable_rbac();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn enable_rbac(&self) {
+        self.shared.enable_roles();
+    }
+
     /// Ends all running watches, like a broken connection. New watches can start immediately.
     pub fn close_watches(&self) {
         std::mem::take(&mut *self.shared.cut.lock()).cancel();

@@ -1,6 +1,7 @@
 //! The state that all requests share: the objects, the time and the settings.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -37,7 +38,7 @@ pub(crate) struct Shared {
     /// The limit of requests that are not reads.
     pub(crate) mutating_limit: Option<MutatingLimit>,
     /// Whether roles authorize requests.
-    pub(crate) evaluates_roles: bool,
+    pub(crate) evaluates_roles: AtomicBool,
     /// Ends all watches that have started since it was replaced.
     pub(crate) cut: Mutex<CancellationToken>,
 }
@@ -79,19 +80,32 @@ impl Shared {
         read(&self.state.lock().cluster)
     }
 
+    fn evaluates_roles(&self) -> bool {
+        self.evaluates_roles.load(Ordering::Relaxed)
+    }
+
+    /// Authorizes requests by roles from now on.
+    pub(crate) fn enable_roles(&self) {
+        self.write(|cluster, now| {
+            if !self.evaluates_roles.swap(true, Ordering::Relaxed) {
+                cluster.create_roles(now);
+            }
+        });
+    }
+
     /// Whether requests are authorized.
     pub(crate) fn authorizes(&self) -> bool {
-        self.authorizer.is_some() || self.evaluates_roles
+        self.authorizer.is_some() || self.evaluates_roles()
     }
 
     /// Whether requests are authorized by roles alone.
     pub(crate) fn authorizes_by_roles(&self) -> bool {
-        self.authorizer.is_none() && self.evaluates_roles
+        self.authorizer.is_none() && self.evaluates_roles()
     }
 
     /// Whether a request is allowed.
     pub(crate) fn allows(&self, attributes: &Attributes) -> bool {
-        let by_roles = !self.evaluates_roles || self.read(|cluster| cluster.permits(attributes));
+        let by_roles = !self.evaluates_roles() || self.read(|cluster| cluster.permits(attributes));
         let authorizer = self.authorizer.as_ref();
         by_roles && authorizer.is_none_or(|authorizer| authorizer.allows(attributes))
     }
@@ -99,7 +113,7 @@ impl Shared {
     /// Whether a request for a path that is not a resource is allowed. The authorizer decides about
     /// resources only.
     pub(crate) fn allows_path(&self, user: &User, verb: &str, path: &str) -> bool {
-        !self.evaluates_roles || self.read(|cluster| cluster.permits_path(user, verb, path))
+        !self.evaluates_roles() || self.read(|cluster| cluster.permits_path(user, verb, path))
     }
 
     /// Checks that a request is allowed.

@@ -108,7 +108,7 @@ pub use crate::{
     message::one_line,
     panics::panic_message,
     problem::log as log_problem,
-    simulated::{SimulatedHost, host_name},
+    simulated::{SimulatedHost, host_name, is_host_simulated},
     source::resource_name,
     stored_form::StoredForm,
     subscription::ResyncHandle,

@@ -75,12 +75,19 @@ pub fn wall_clock() -> SystemTime {
     simulated.unwrap_or_else(SystemTime::now)
 }
 
+/// Returns whether a [`SimulatedHost`] replaces the operating system on this thread.
+#[must_use]
+#[doc(hidden)]
+pub fn is_host_simulated() -> bool {
+    HOST.with_borrow(Option::is_some)
+}
+
 /// Returns the name of the host, which is that of the Pod in a Pod; `simulated` in a
 /// [`SimulatedHost`] of this thread.
 #[must_use]
 #[doc(hidden)]
 pub fn host_name() -> String {
-    if HOST.with_borrow(Option::is_some) {
+    if is_host_simulated() {
         return "simulated".to_owned();
     }
     let named = std::env::var("HOSTNAME").ok();

@@ -89,7 +89,8 @@ pub(crate) use self::{route::Routes, serve::Serving, tls::Files};
 /// update of a Deployment would wait for the standby before it stops the leader. A replica that
 /// cannot read the lease is not ready.
 ///
-/// Not supported: HTTP/2; use a proxy in front of it.
+/// Not supported: HTTP/2; use a proxy in front of it. In the test kit and in a simulation, no port is
+/// opened.
 ///
 /// # Example
 ///

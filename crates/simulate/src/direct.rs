@@ -47,6 +47,13 @@ impl Direct {
         Self { server }
     }
 
+    /// Authorizes requests by roles from now on, if the server is the embedded one. Others do.
+    pub(crate) fn enable_rbac(&self) {
+        if let Server::Embedded(server) = &self.server {
+            server.enable_rbac();
+        }
+    }
+
     /// Sends one request, and returns the status and the body of the response.
     pub(crate) async fn send(
         &self,
@@ -188,6 +195,10 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status, self.message)
+        write!(f, "{}: {}", self.status, self.message)?;
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            f.write_str("; does the object have no `metadata.namespace`?")?;
+        }
+        Ok(())
     }
 }

@@ -21,24 +21,30 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{CallObserver, observe_calls};
 use windlass_informer::SimulatedHost;
 
-use self::{gates::Gates, journal::Journal};
+use self::{gates::Gates, journal::Journal, watchdog::Watchdog};
 use crate::{direct::Direct, run};
 
 mod connection;
 mod expectation;
 mod gates;
 mod journal;
+mod manifests;
 mod matching;
 mod objects;
 mod operator;
 mod paths;
+mod permissions;
 mod quiet;
+mod status;
+mod watchdog;
 
 pub use self::{
     expectation::Expectation as KitExpectation,
     gates::{Hold, Outage, Verb},
     journal::{Call, Calls, Mark, Write},
     operator::KitOperator,
+    permissions::MissingRule,
+    status::NewStatus,
 };
 
 /// An API server, the operators that run on it, and the journal of what they do.
@@ -93,8 +99,9 @@ const SEED: &str = "WINDLASS_KIT_SEED";
 ///
 /// # Panics
 ///
-/// If `test` panics, if an operator ended by itself and the test did not ask for it with
-/// [`KitOperator::ended`], or if this thread has a runtime already.
+/// If `test` panics, if this thread has a runtime already, if an operator ended by itself and the test
+/// did not ask for it with [`KitOperator::ended`], or if an operator lacks a permission and the test did
+/// not ask for it with [`KitOperator::missing_rules`].
 pub fn run(test: impl AsyncFnOnce(Kit)) {
     let seed = std::env::var(SEED).ok();
     let seed = seed.map_or(1, |it| {
@@ -113,12 +120,13 @@ pub fn run(test: impl AsyncFnOnce(Kit)) {
         let client = Client::new(server.service(), "default");
         let random = StdRng::seed_from_u64(!seed);
         let kit = Kit::new(Direct::new(server), client, Some(random), seed);
+        let _watchdog = Watchdog::of(&kit.core);
         test(kit.clone()).await;
         let operators = kit.core.operators.lock().clone();
-        let ended = operators.iter().find_map(|it| it.ended_unnoticed());
+        let unnoticed = operators.iter().find_map(|it| it.unnoticed());
         observe_calls(None);
-        if let Some(how) = ended {
-            panic!("an operator ended by itself: {how}");
+        if let Some(unnoticed) = unnoticed {
+            panic!("{unnoticed}");
         }
     });
 }
@@ -129,7 +137,26 @@ impl Kit {
     /// Creates a kit for an existing cluster, where time is real: an operator is
     /// [quiet](Self::quiet) after two seconds. Names without a namespace are in the default namespace
     /// of `client`. [`calls`](Self::calls) has all calls only if the runtime has one thread, as that of
-    /// `#[tokio::test]`.
+    /// `#[tokio::test]`. The kit deletes nothing by itself.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::{Client, Config};
+    /// use windlass_simulate::kit::Kit;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut config = Config::infer().await?;
+    /// config.default_namespace = "website-keeps".to_owned();
+    /// let kit = Kit::connect(Client::try_from(config)?);
+    /// kit.install("{apiVersion: v1, kind: Namespace, metadata: {name: website-keeps}}").await;
+    /// // The test.
+    /// kit.delete::<Namespace>("website-keeps").await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn connect(client: Client) -> Self {
         Self::new(Direct::of_client(client.clone()), client, None, 0)
@@ -163,7 +190,70 @@ impl Kit {
         F: Fn(Client, CancellationToken) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: fmt::Debug> + Send + 'static,
     {
-        KitOperator::start(&self.core, operator)
+        KitOperator::start(&self.core, None, operator)
+    }
+
+    /// Starts an operator with the permissions of a service account, `name` or `namespace/name`: those
+    /// of the roles that are bound to it, and to the groups of all service accounts. The other
+    /// functions of the kit have all permissions.
+    ///
+    /// A request without a permission gets 403, and [`KitOperator::missing_rules`] names the rule. In
+    /// [`run`], a test fails with these rules at its end, unless it has asked for them. The client of
+    /// the kit needs the permission to impersonate the account.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::{Api, Client};
+    /// use tokio_util::sync::CancellationToken;
+    /// use windlass_simulate::kit::{self, Kit};
+    ///
+    /// // In a test, `include_str!` of the manifests that the operator is deployed with.
+    /// const ROLES: &str = "
+    /// apiVersion: rbac.authorization.k8s.io/v1
+    /// kind: Role
+    /// metadata: { name: reader }
+    /// rules: [{ apiGroups: [''], resources: [secrets], verbs: [list] }]
+    /// ---
+    /// apiVersion: rbac.authorization.k8s.io/v1
+    /// kind: RoleBinding
+    /// metadata: { name: reader }
+    /// roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader }
+    /// subjects: [{ kind: ServiceAccount, name: reader }]
+    /// ";
+    ///
+    /// async fn operator(client: Client, stop: CancellationToken) {
+    ///     let secrets = Api::<Secret>::default_namespaced(client);
+    ///     assert!(secrets.list(&Default::default()).await.is_ok());
+    ///     _ = secrets.get("token").await; // `get` is not `list`
+    ///     stop.cancelled().await;
+    /// }
+    ///
+    /// kit::run(async |kit: Kit| {
+    ///     kit.install(ROLES).await;
+    ///     let operator = kit.start_as("reader", operator);
+    ///     kit.quiet().await;
+    ///     let missing = operator.missing_rules();
+    ///     assert_eq!(missing.len(), 1);
+    ///     assert_eq!(
+    ///         missing[0].to_string(),
+    ///         r#"{ apiGroups: [""], resources: ["secrets"], verbs: ["get"] } in the namespace default"#
+    ///     );
+    /// });
+    /// ```
+    pub fn start_as<F, Fut>(&self, account: &str, operator: F) -> KitOperator
+    where
+        F: Fn(Client, CancellationToken) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: fmt::Debug> + Send + 'static,
+    {
+        let (namespace, name) = match account.split_once('/') {
+            Some(parts) => parts,
+            None => (self.namespace(), account),
+        };
+        let account = format!("system:serviceaccount:{namespace}:{name}");
+        self.core.user.enable_rbac();
+        KitOperator::start(&self.core, Some(account), operator)
     }
 
     /// The namespace of names without one.
@@ -295,6 +385,7 @@ impl Core {
         let states = (1..).zip(operators.iter());
         let states = states.map(|(number, it)| format!("\noperator {number} {}", it.describe()));
         let mut text: String = states.collect();
+        text += &self.gates.describe();
         if self.random.is_some() {
             _ = write!(text, "\nseed: {SEED}={}", self.seed);
         }

@@ -57,7 +57,8 @@ impl Mask {
         }
         self.value(&mut object, &generation);
         // Finalizers are a set: their order only shows which one was added first.
-        if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
+        let finalizers = object.pointer_mut("/metadata/finalizers");
+        if let Some(finalizers) = finalizers.and_then(Value::as_array_mut) {
             finalizers.sort_by_key(ToString::to_string);
         }
         object

@@ -49,7 +49,7 @@ enum Operation {
 
 impl Step {
     /// Creates an object. If an object with this name is being deleted, the step is repeated until
-    /// it does not exist any more.
+    /// it does not exist any more. The object has a namespace, unless its kind is cluster-scoped.
     ///
     /// If the object cannot be serialized as JSON, the step sends `null`, which the server rejects.
     #[must_use]

@@ -9,13 +9,14 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 22] = [
+const INTERNAL: [&str; 23] = [
     "CallObserver",
     "observe_calls",
     "Decoder",
     "ErasedRunnable",
     "FinalizerIdentity",
     "host_name",
+    "is_host_simulated",
     "StoredForm",
     "IGNORED_METADATA",
     "IncomingObject",

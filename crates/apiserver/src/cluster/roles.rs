@@ -22,8 +22,8 @@ const INITIAL: &str = include_str!("roles.jsonl");
 // === impl Cluster ===
 
 impl Cluster {
-    /// Creates the initial roles and bindings.
-    pub(super) fn create_roles(&mut self, now: &str) {
+    /// Creates the initial roles and bindings, except those that exist.
+    pub(crate) fn create_roles(&mut self, now: &str) {
         for line in INITIAL.lines() {
             let parsed = serde_json::from_str::<(String, Value)>(line);
             debug_assert!(parsed.is_ok(), "the file is ours: {line}");
@@ -31,7 +31,8 @@ impl Cluster {
                 continue;
             };
             let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
-            self.create_initial(GROUP, &plural, namespace.as_deref(), object, now);
+            let manager = "kube-apiserver";
+            self.create_as(manager, [GROUP, &plural], namespace.as_deref(), object, now);
         }
     }
 

@@ -368,7 +368,7 @@ impl ApiServerBuilder {
                 hooks: self.hooks,
                 uses_tls: self.uses_tls,
                 mutating_limit: self.max_mutating_requests.map(MutatingLimit::new),
-                evaluates_roles: self.cluster.evaluates_roles,
+                evaluates_roles: self.cluster.evaluates_roles.into(),
                 cut: Mutex::default(),
             }),
         }

@@ -30,7 +30,7 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::instrument::WithSubscriber as _;
-use windlass_informer::log;
+use windlass_informer::{is_host_simulated, log};
 
 use super::{
     AdminError, AdminLimits, Listen,
@@ -98,7 +98,11 @@ pub(crate) trait Respond: Send + Sync + 'static {
 // === impl Serving ===
 
 impl Serving {
-    pub(crate) fn begin<R: Respond>(ports: Vec<Port<R>>) -> Result<Self, AdminError> {
+    /// Opens the ports, except in a simulation: its replicas are in one process, and have no sockets.
+    pub(crate) fn begin<R: Respond>(mut ports: Vec<Port<R>>) -> Result<Self, AdminError> {
+        if is_host_simulated() {
+            ports.clear();
+        }
         let (mut bound, mut addresses) = (Vec::new(), Vec::new());
         for port in ports {
             let Port {

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::BytesMut;
 use futures::StreamExt as _;
-use http::{Request, Response, header::USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode, header::USER_AGENT};
 use http_body_util::{BodyExt as _, BodyStream, StreamBody};
 use kube::client::Body;
 use serde_json::Value;
@@ -20,6 +20,7 @@ use tower::Service;
 use super::{
     Core,
     journal::{WatchEvent, Write},
+    operator::OperatorProcess,
 };
 use crate::{
     change,
@@ -31,7 +32,8 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct KitConnection {
     pub(super) core: Arc<Core>,
-    /// Cancelled when the operator crashes: none of its requests reaches the server any more.
+    pub(super) process: Arc<OperatorProcess>,
+    /// Cancelled when the operator crashes or has ended: none of its requests reaches the server any more.
     pub(super) crashed: CancellationToken,
 }
 
@@ -71,9 +73,8 @@ impl KitConnection {
         let response = if let Some(status) = core.gates.refuse(&target) {
             refusal(status)
         } else {
-            let request = Request::from_parts(parts, Body::from(body));
-            let response = core.client.send(request).await?;
-            response.map(|body| body.map_err(Into::into).boxed_unsync())
+            self.send(Request::from_parts(parts, Body::from(body)))
+                .await?
         };
         let response = if is_write {
             let response = FullResponse::collect(response).await?;
@@ -95,6 +96,25 @@ impl KitConnection {
             return Err(connection_error("the connection was reset"));
         }
         Ok(response)
+    }
+
+    /// Sends a request with the permissions of the operator.
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<ReplyBody>, BoxError> {
+        let account = self.process.account.as_deref();
+        if let Some(account) = account {
+            let account = HeaderValue::from_str(account)?;
+            request.headers_mut().insert("impersonate-user", account);
+        }
+        let response = self.core.client.send(request).await?;
+        let response = response.map(|body| body.map_err(Into::into).boxed_unsync());
+        if account.is_none() || response.status() != StatusCode::FORBIDDEN {
+            return Ok(response);
+        }
+        let response = FullResponse::collect(response).await?;
+        let answer: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+        self.process
+            .deny(answer["message"].as_str().unwrap_or_default());
+        Ok(response.into_response())
     }
 
     async fn describe(

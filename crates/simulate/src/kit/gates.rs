@@ -1,5 +1,7 @@
 //! The requests that a test refuses or holds, and outages of the server.
 
+use std::fmt::Write as _;
+
 use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -104,6 +106,29 @@ impl Gates {
         self.watches.lock().clone()
     }
 
+    /// The requests that are held or to be refused, and whether the server is unreachable, for a failure.
+    pub(super) fn describe(&self) -> String {
+        let mut text = String::new();
+        for (verb, resource, code) in &*self.refused.lock() {
+            let verb = verb.name();
+            _ = write!(text, "\nnot refused yet: {verb} {resource} with {code}");
+        }
+        for it in &*self.held.lock() {
+            if !it.release.is_cancelled() {
+                let (verb, reached) = (it.verb.name(), *it.reached.borrow());
+                let resource = &it.resource;
+                _ = write!(
+                    text,
+                    "\nheld: {verb} {resource}, of which {reached} arrived"
+                );
+            }
+        }
+        if self.has_outage() {
+            text += "\nan outage continues";
+        }
+        text
+    }
+
     /// Whether requests are held.
     pub(super) fn has_holds(&self) -> bool {
         let mut held = self.held.lock();
@@ -142,8 +167,8 @@ impl Gates {
 // === impl Verb ===
 
 impl Verb {
-    fn fits(self, target: &Target, resource: &str) -> bool {
-        let verb = match self {
+    const fn name(self) -> &'static str {
+        match self {
             Self::Get => "get",
             Self::List => "list",
             Self::Watch => "watch",
@@ -151,8 +176,12 @@ impl Verb {
             Self::Update => "update",
             Self::Patch => "patch",
             Self::Delete => "delete",
-        };
-        verb == target.verb && (resource == target.resource || resource == target.full_resource())
+        }
+    }
+
+    fn fits(self, target: &Target, resource: &str) -> bool {
+        self.name() == target.verb
+            && (resource == target.resource || resource == target.full_resource())
     }
 }
 

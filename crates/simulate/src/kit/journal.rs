@@ -2,67 +2,23 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt::{self, Write as _},
-    ops::Deref,
+    fmt::Write as _,
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use windlass_controller::{Action, CallObserver, CallOutcome, CallReport};
-use windlass_informer::{ErrorChain, ObjectKey};
+use windlass_controller::{CallObserver, CallReport};
+use windlass_informer::ObjectKey;
 
-/// A point in the journal of a kit, see [`Kit::mark`](super::Kit::mark).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+mod entries;
+
+use self::entries::slash;
+pub use self::entries::{Call, Calls, Write};
+
+/// A point in the journal of a kit, see [`Kit::mark`](super::Kit::mark). The default is its begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
-
-/// A write request of an operator, with its answer. Writes to leases are not recorded.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Write {
-    /// The time since the start of the kit.
-    pub at: Duration,
-    /// `create`, `update`, `patch` or `delete`.
-    pub verb: &'static str,
-    /// The resource with its group, such as `deployments.apps`.
-    pub resource: String,
-    /// The namespace and name of the object, such as `default/blog`.
-    pub object: String,
-    /// The subresource, such as `status`, or an empty text.
-    pub subresource: String,
-    /// The field manager of the request, or an empty text.
-    pub manager: String,
-    /// The code of the answer.
-    pub code: u16,
-    /// What the write changed, such as `.spec.replicas: 1 -> 2`; `nothing` if it changed nothing.
-    pub change: String,
-}
-
-/// A call of a handler that has ended.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Call {
-    /// The time of its end since the start of the kit.
-    pub at: Duration,
-    /// The name of the kind in its controller.
-    pub kind: String,
-    /// The namespace and name of the object, such as `default/blog`.
-    pub object: String,
-    /// The action of the call.
-    pub action: Action,
-    /// The number of earlier failed calls of the same request.
-    pub attempt: u32,
-    /// The error, if the call failed.
-    pub error: Option<String>,
-    /// Whether the call was dropped before its end.
-    pub abandoned: bool,
-    /// The delay, if the handler asked for another call.
-    pub requeued: Option<Duration>,
-}
-
-/// The calls of handlers, in the order of their ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Calls(Vec<Call>);
 
 /// An event that an operator received from a watch.
 #[derive(Clone)]
@@ -95,10 +51,15 @@ struct State {
     open: BTreeMap<String, usize>,
     /// The time of the last call or write.
     active: Instant,
+    /// The time of the last write, event or failed call.
+    changed: Instant,
 }
 
 /// The largest number of entries: five times the writes after which a test fails.
 const LONGEST: usize = 50_000;
+
+/// How many times longer an operator has to be unchanged to be quiet while it polls.
+const POLLING: u32 = 10;
 
 /// The number of entries of each kind that a failure shows.
 const SHOWN: usize = 20;
@@ -115,6 +76,7 @@ impl Journal {
                 writes: 0,
                 open: BTreeMap::new(),
                 active: Instant::now(),
+                changed: Instant::now(),
             }),
         }
     }
@@ -131,18 +93,20 @@ impl Journal {
 
     /// Records that something has happened that is neither a call nor a write.
     pub(super) fn touch(&self) {
-        self.state.lock().active = Instant::now();
+        self.state.lock().touch();
     }
 
     pub(super) fn write(&self, write: Write) {
         let mut state = self.state.lock();
         state.writes += 1;
-        state.active = Instant::now();
+        state.touch();
         state.push(Entry::Write(write));
     }
 
     pub(super) fn event(&self, event: WatchEvent) {
-        self.state.lock().push(Entry::Event(event));
+        let mut state = self.state.lock();
+        state.changed = Instant::now();
+        state.push(Entry::Event(event));
     }
 
     /// The number of all writes.
@@ -150,14 +114,42 @@ impl Journal {
         self.state.lock().writes
     }
 
-    /// The time since the last call or write.
+    /// The time since the last call or write; of successful calls that change nothing and follow no
+    /// event, as those of a handler that polls, a tenth of their time.
     pub(super) fn idle(&self) -> Duration {
-        self.state.lock().active.elapsed()
+        let state = self.state.lock();
+        state
+            .active
+            .elapsed()
+            .max(state.changed.elapsed() / POLLING)
     }
 
-    /// The calls in progress.
-    pub(super) fn open_calls(&self) -> Vec<String> {
-        self.state.lock().open.keys().cloned().collect()
+    /// The last call, write or event.
+    pub(super) fn last(&self) -> String {
+        match self.state.lock().entries.back() {
+            None => "nothing".to_owned(),
+            Some(Entry::Call(it)) => format!("{it:?}"),
+            Some(Entry::Write(it)) => format!("{it:?}"),
+            Some(Entry::Event(it)) => {
+                let at = it.at.as_secs_f64();
+                format!("{at:>9.3}s {} of {} {}", it.text, it.resource, it.object)
+            }
+        }
+    }
+
+    /// Whether a call is in progress.
+    pub(super) fn has_open_calls(&self) -> bool {
+        !self.state.lock().open.is_empty()
+    }
+
+    /// The calls in progress, for a failure.
+    pub(super) fn open_calls(&self) -> String {
+        let state = self.state.lock();
+        let open: Vec<_> = state.open.keys().map(String::as_str).collect();
+        match open.as_slice() {
+            [] => "none".to_owned(),
+            open => open.join(", "),
+        }
     }
 
     pub(super) fn writes(&self, since: Mark) -> Vec<Write> {
@@ -185,10 +177,14 @@ impl Journal {
             .collect()
     }
 
-    /// The last calls, writes and events of one object, for a failure.
+    /// The last calls, writes and events of one object, for a failure. Also those that failed of other
+    /// objects, such as its owner, and if the object has no call, all calls and writes.
     pub(super) fn history(&self, resource: &str, object: &str) -> String {
         let state = self.state.lock();
+        let is_call = |it: &Entry| matches!(it, Entry::Call(call) if call.object == object);
+        let has_calls = state.entries.iter().any(is_call);
         let (mut calls, mut writes, mut events) = (Vec::new(), Vec::new(), Vec::new());
+        let mut others = Vec::new();
         for entry in state.entries.iter().rev() {
             match entry {
                 Entry::Call(it) if it.object == object => calls.push(format!("{it:?}")),
@@ -198,13 +194,22 @@ impl Journal {
                 Entry::Event(it) if it.object == object && it.resource == resource => {
                     events.push(format!("{:>9.3}s {}", it.at.as_secs_f64(), it.text));
                 }
+                Entry::Call(it) if !has_calls || it.error.is_some() => {
+                    others.push(format!("{it:?}"));
+                }
+                Entry::Write(it) if !has_calls || it.code >= 400 => others.push(format!("{it:?}")),
                 _ => {}
             }
         }
         let mut text = String::new();
-        for (what, mut lines) in [("calls", calls), ("writes", writes), ("events", events)] {
+        for (what, mut lines) in [
+            (format!("calls of {object}"), calls),
+            (format!("writes of {object}"), writes),
+            (format!("events of {object}"), events),
+            ("calls and writes of other objects".to_owned(), others),
+        ] {
             lines.truncate(SHOWN);
-            _ = write!(text, "\nlast {what} of {object}:");
+            _ = write!(text, "\nlast {what}:");
             if lines.is_empty() {
                 text += " none";
             }
@@ -247,6 +252,11 @@ impl Journal {
 }
 
 impl State {
+    fn touch(&mut self) {
+        self.active = Instant::now();
+        self.changed = self.active;
+    }
+
     fn push(&mut self, entry: Entry) {
         if self.entries.len() == LONGEST {
             self.entries.pop_front();
@@ -274,124 +284,11 @@ impl CallObserver for Journal {
         }
         state.active = Instant::now();
         if let Some(report) = report {
-            state.push(Entry::Call(Call::of(self.began.elapsed(), report)));
+            let call = Call::of(self.began.elapsed(), report);
+            if call.error.is_some() || call.abandoned {
+                state.touch();
+            }
+            state.push(Entry::Call(call));
         }
-    }
-}
-
-// === impl Call ===
-
-impl Call {
-    fn of(at: Duration, report: &CallReport<'_>) -> Self {
-        Self {
-            at,
-            kind: report.kind.to_owned(),
-            object: report.key.to_string(),
-            action: report.action,
-            attempt: report.attempt,
-            error: match report.outcome {
-                CallOutcome::Failed(error) | CallOutcome::Conflict(error) => {
-                    Some(ErrorChain::new(error).to_string())
-                }
-                _ => None,
-            },
-            abandoned: matches!(report.outcome, CallOutcome::Abandoned),
-            requeued: match report.outcome {
-                CallOutcome::Requeued(delay) => Some(delay),
-                _ => None,
-            },
-        }
-    }
-}
-
-// === impl Calls ===
-
-impl Calls {
-    /// The calls for one object: its namespace and name, such as `default/blog`.
-    #[must_use]
-    pub fn of(&self, object: &str) -> Self {
-        Self(
-            self.0
-                .iter()
-                .filter(|it| it.object == object)
-                .cloned()
-                .collect(),
-        )
-    }
-
-    /// The number of failed calls.
-    #[must_use]
-    pub fn failed(&self) -> usize {
-        self.0.iter().filter(|it| it.error.is_some()).count()
-    }
-
-    /// The number of calls that were dropped before their end.
-    #[must_use]
-    pub fn abandoned(&self) -> usize {
-        self.0.iter().filter(|it| it.abandoned).count()
-    }
-}
-
-impl Deref for Calls {
-    type Target = [Call];
-
-    fn deref(&self) -> &[Call] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            kind,
-            object,
-            action,
-            attempt,
-            ..
-        } = self;
-        let at = self.at.as_secs_f64();
-        write!(
-            f,
-            "{at:>9.3}s {kind} {object} {} attempt {attempt}: ",
-            action.as_str()
-        )?;
-        match (&self.error, self.requeued) {
-            (Some(error), _) => f.write_str(error),
-            (None, Some(delay)) => write!(f, "requeued after {delay:?}"),
-            (None, None) if self.abandoned => f.write_str("abandoned"),
-            (None, None) => f.write_str("done"),
-        }
-    }
-}
-
-impl fmt::Debug for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            verb,
-            resource,
-            object,
-            manager,
-            code,
-            change,
-            ..
-        } = self;
-        let at = self.at.as_secs_f64();
-        write!(
-            f,
-            "{at:>9.3}s {verb} {resource} {object}{}",
-            slash(&self.subresource)
-        )?;
-        if !manager.is_empty() {
-            write!(f, " by {manager}")?;
-        }
-        write!(f, ": {code}, {change}")
-    }
-}
-
-/// A subresource as the end of a path.
-fn slash(subresource: &str) -> String {
-    match subresource {
-        "" => String::new(),
-        it => format!("/{it}"),
     }
 }

@@ -1,15 +1,14 @@
 //! Writes of a user of the cluster, and of the controllers of other kinds.
 
-use std::{future::Future, panic::Location, sync::Arc, time::Duration};
+use std::{future::Future, panic::Location, sync::Arc};
 
 use http::StatusCode;
 use kube::Resource;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
-use super::{Kit, LIMIT};
-use crate::{Step, direct::Refusal};
+use super::{Kit, NewStatus};
+use crate::{Step, direct::Refusal, mask::Mask};
 
 /// The number of attempts of an edit that conflicts with other writers.
 const EDITS: u32 = 20;
@@ -17,42 +16,6 @@ const EDITS: u32 = 20;
 // === impl Kit ===
 
 impl Kit {
-    /// Applies a `CustomResourceDefinition`, and waits until its kind is served.
-    ///
-    /// # Panics
-    ///
-    /// If the server refuses it, or does not serve the kind within one minute.
-    #[track_caller]
-    pub fn install(&self, definition: &impl Serialize) -> impl Future<Output = ()> {
-        let (place, core) = (Location::caller(), Arc::clone(&self.core));
-        let definition = serde_json::to_value(definition).unwrap_or_default();
-        async move {
-            let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-            let path = format!("{collection}/{name}");
-            accepted(
-                core.user.apply(&path, &definition).await,
-                "install",
-                &path,
-                place,
-            );
-            let began = Instant::now();
-            loop {
-                let object = core.user.get(&path).await.unwrap_or_default();
-                let conditions = object["status"]["conditions"].as_array().cloned();
-                let is = |it: &Value| it["type"] == "Established" && it["status"] == "True";
-                if conditions.unwrap_or_default().iter().any(is) {
-                    return;
-                }
-                assert!(
-                    began.elapsed() < LIMIT,
-                    "{place}: {name} is not served after {LIMIT:?}"
-                );
-                sleep(Duration::from_millis(50)).await;
-            }
-        }
-    }
-
     /// Creates an object.
     ///
     /// # Panics
@@ -133,19 +96,54 @@ impl Kit {
         }
     }
 
-    /// Merges `status` into the status of an object, as the controller of its kind does.
+    /// Writes the status of an object, as the controller of its kind does: merges a JSON value into it,
+    /// or writes the status of an object that is [ready](NewStatus::Ready),
+    /// [complete](NewStatus::Complete) or [failed](NewStatus::Failed).
     ///
     /// # Panics
     ///
-    /// If the server refuses the change.
+    /// If the object does not exist, its kind has no such status, or the server refuses the change.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job};
+    /// use serde_json::json;
+    /// use windlass_simulate::kit::{self, Kit, NewStatus};
+    ///
+    /// # let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "a", "image": "a:1" }] });
+    /// # let job = serde_json::from_value(json!({ "spec": { "template": { "spec": pod } } }));
+    /// # let mut job: Job = job.expect("a job");
+    /// # job.metadata.name = Some("backup".to_owned());
+    /// kit::run(async |kit: Kit| {
+    ///     kit.create(&job).await;
+    ///     kit.set_status::<Job>("backup", json!({ "active": 1 })).await;
+    ///     kit.set_status::<Job>("backup", NewStatus::Complete).await;
+    ///     kit.expect::<Job>("backup")
+    ///         .becomes(|it| it.status.as_ref().is_some_and(|it| it.completion_time.is_some()))
+    ///         .await;
+    /// });
+    /// ```
     #[track_caller]
-    pub fn set_status<K>(&self, name: &str, status: Value) -> impl Future<Output = ()> + use<K>
+    pub fn set_status<K>(
+        &self,
+        name: &str,
+        status: impl Into<NewStatus>,
+    ) -> impl Future<Output = ()>
     where
         K: Resource<DynamicType = ()>,
     {
         let (place, kit, name) = (Location::caller(), self.clone(), name.to_owned());
+        let status = status.into();
         async move {
-            let path = format!("{}/status", kit.path::<K>(&name, place).await);
+            let path = kit.path::<K>(&name, place).await;
+            let object = match status {
+                NewStatus::Merge(_) => None,
+                _ => kit.core.user.get(&path).await,
+            };
+            let status = status.content(&K::kind(&()), &object.unwrap_or_default(), kit.now());
+            let status = status.unwrap_or_else(|why| panic!("{place}: {path}: {why}"));
+            let path = format!("{path}/status");
             let result = kit
                 .core
                 .user
@@ -204,6 +202,52 @@ impl Kit {
         }
     }
 
+    /// Returns an object as JSON without what differs between two executions, for a comparison with a
+    /// stored text: `metadata` has no uid, version, generation, creation time and managed fields. Other
+    /// uids and times are replaced by placeholders, also in longer texts, and an `observedGeneration` is
+    /// `current` or `old`.
+    ///
+    /// # Panics
+    ///
+    /// If the object does not exist.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    /// use windlass_simulate::kit::{self, Kit};
+    ///
+    /// kit::run(async |kit: Kit| {
+    ///     let mut config = ConfigMap::default();
+    ///     config.metadata.name = Some("blog".to_owned());
+    ///     config.data = Some([("at".to_owned(), "2026-01-01T00:00:05Z".to_owned())].into());
+    ///     kit.create(&config).await;
+    ///     assert_eq!(
+    ///         kit.snapshot::<ConfigMap>("blog").await,
+    ///         json!({
+    ///             "apiVersion": "v1", "kind": "ConfigMap",
+    ///             "metadata": { "name": "blog", "namespace": "default" },
+    ///             "data": { "at": "time" },
+    ///         })
+    ///     );
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn snapshot<K>(&self, name: &str) -> impl Future<Output = Value> + use<K>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let (place, kit, name) = (Location::caller(), self.clone(), name.to_owned());
+        async move {
+            let path = kit.path::<K>(&name, place).await;
+            let Some(object) = kit.core.user.get(&path).await else {
+                panic!("{place}: {path} does not exist");
+            };
+            Mask::new(&[]).object(&object)
+        }
+    }
+
     /// Returns all objects of a kind, of all namespaces.
     ///
     /// # Panics
@@ -238,7 +282,7 @@ fn decoded<K: DeserializeOwned>(object: Value, path: &str, place: &Location<'_>)
 }
 
 /// Panics if the server refused a write of the test.
-fn accepted(result: Result<(), Refusal>, what: &str, path: &str, place: &Location<'_>) {
+pub(super) fn accepted(result: Result<(), Refusal>, what: &str, path: &str, place: &Location<'_>) {
     if let Err(refusal) = result {
         panic!("{place}: cannot {what} {path}: {refusal}");
     }

@@ -1,6 +1,8 @@
 //! An operator that a test has started.
 
-use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration,
+};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::Client;
@@ -9,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_informer::panic_message;
 
-use super::{Core, connection::KitConnection};
+use super::{Core, MissingRule, connection::KitConnection};
 
 /// An operator that runs in a kit. Dropping this does not stop the operator.
 pub struct KitOperator {
@@ -23,6 +25,10 @@ pub(super) struct OperatorProcess {
     current: Mutex<Option<Running>>,
     /// How the operator ended by itself.
     ended: Arc<Mutex<Option<String>>>,
+    /// The user whose permissions it has, if it was started with those of a service account.
+    pub(super) account: Option<String>,
+    /// The rules that its roles lack, and whether the test knows of them.
+    missing: Mutex<BTreeMap<MissingRule, bool>>,
 }
 
 struct Running {
@@ -37,7 +43,7 @@ const GRACE: Duration = Duration::from_secs(30);
 // === impl KitOperator ===
 
 impl KitOperator {
-    pub(super) fn start<F, Fut>(core: &Arc<Core>, operator: F) -> Self
+    pub(super) fn start<F, Fut>(core: &Arc<Core>, account: Option<String>, operator: F) -> Self
     where
         F: Fn(Client, CancellationToken) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: fmt::Debug> + Send + 'static,
@@ -47,6 +53,8 @@ impl KitOperator {
             start: Box::new(start),
             current: Mutex::default(),
             ended: Arc::default(),
+            account,
+            missing: Mutex::default(),
         });
         core.operators.lock().push(Arc::clone(&process));
         let operator = Self {
@@ -72,12 +80,14 @@ impl KitOperator {
         let (stop, crashed) = (CancellationToken::new(), CancellationToken::new());
         let connection = KitConnection {
             core: Arc::clone(&self.core),
+            process: Arc::clone(&self.process),
             crashed: crashed.clone(),
         };
         let client = Client::new(connection, &*self.core.namespace);
         let ended = Arc::clone(&self.process.ended);
         *ended.lock() = None;
         self.core.journal.touch();
+        let exit = crashed.clone();
         let run = {
             let (process, stop) = (Arc::clone(&self.process), stop.clone());
             async move { (process.start)(client, stop).await }
@@ -87,6 +97,8 @@ impl KitOperator {
                 Ok(result) => result,
                 Err(panic) => format!("a panic: {}", panic_message(panic)),
             };
+            // A task that the operator has left behind sends nothing more, as after the end of a process.
+            exit.cancel();
             *ended.lock() = Some(how);
         });
         *self.process.current.lock() = Some(Running {
@@ -114,6 +126,15 @@ impl KitOperator {
         self.ended().unwrap_or_default()
     }
 
+    /// The rules that the roles of the operator lack: one for each kind of request that the server
+    /// denied since the first start. Empty without [`Kit::start_as`](super::Kit::start_as).
+    #[must_use]
+    pub fn missing_rules(&self) -> Vec<MissingRule> {
+        let mut missing = self.process.missing.lock();
+        missing.values_mut().for_each(|known| *known = true);
+        missing.keys().cloned().collect()
+    }
+
     /// What the operator returned, as `Debug` shows it, if it has ended and did not crash.
     #[must_use]
     pub fn ended(&self) -> Option<String> {
@@ -138,17 +159,38 @@ impl fmt::Debug for KitOperator {
 
 impl OperatorProcess {
     pub(super) fn describe(&self) -> String {
-        match (&*self.ended.lock(), &*self.current.lock()) {
+        let state = match (&*self.ended.lock(), &*self.current.lock()) {
             (Some(how), _) => format!("ended with {how}"),
             (None, Some(_)) => "runs".to_owned(),
             (None, None) => "crashed".to_owned(),
+        };
+        let missing = self.missing.lock();
+        let missing: String = missing.keys().map(|it| format!("\n    {it}")).collect();
+        match (&self.account, missing.as_str()) {
+            (None, _) => state,
+            (Some(account), "") => format!("{state}, as {account}"),
+            (Some(account), _) => format!("{state}; the roles of {account} lack:{missing}"),
         }
     }
 
-    /// How the operator ended by itself, if the test did not notice it.
-    pub(super) fn ended_unnoticed(&self) -> Option<String> {
+    /// Notes that the server denied a request with this message.
+    pub(super) fn deny(&self, message: &str) {
+        if let Some(rule) = MissingRule::parse(message) {
+            self.missing.lock().entry(rule).or_default();
+        }
+    }
+
+    /// What the test did not notice: that the operator ended by itself, or lacks a permission.
+    pub(super) fn unnoticed(&self) -> Option<String> {
+        if self.missing.lock().values().any(|known| !known) {
+            return Some(format!(
+                "an operator lacks permissions: it {}",
+                self.describe()
+            ));
+        }
         let current = self.current.lock();
         let ended = self.ended.lock();
-        ended.clone().filter(|_| current.is_some())
+        let how = ended.as_ref().filter(|_| current.is_some())?;
+        Some(format!("an operator ended by itself: {how}"))
     }
 }

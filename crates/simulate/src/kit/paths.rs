@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use kube::Resource;
+use serde_json::Value;
 
 use super::Kit;
 
@@ -23,29 +24,35 @@ impl Kit {
         let namespaced = if let Some(known) = known {
             known
         } else {
-            {
-                let version = match &*K::group(&()) {
-                    "" => format!("/api/{}", K::version(&())),
-                    group => format!("/apis/{group}/{}", K::version(&())),
-                };
-                let list = self.core.user.get(&version).await.unwrap_or_default();
-                let resources = list["resources"].as_array().cloned().unwrap_or_default();
-                let Some(found) = resources.iter().find(|it| it["name"] == *K::plural(&())) else {
-                    panic!(
-                        "{place}: the server does not serve {} of {version}; `install` its \
-                         CustomResourceDefinition first",
-                        K::plural(&())
-                    );
-                };
-                let namespaced = found["namespaced"] == true;
-                self.core.namespaced.lock().insert(resource, namespaced);
-                namespaced
-            }
+            let version = match &*K::group(&()) {
+                "" => format!("/api/{}", K::version(&())),
+                group => format!("/apis/{group}/{}", K::version(&())),
+            };
+            let plural = K::plural(&());
+            let Some(found) = self.served(&version, |it| it["name"] == *plural).await else {
+                panic!(
+                    "{place}: the server does not serve {plural} of {version}; `install` its \
+                     CustomResourceDefinition first"
+                );
+            };
+            let namespaced = found["namespaced"] == true;
+            self.core.namespaced.lock().insert(resource, namespaced);
+            namespaced
         };
         K::url_path(
             &(),
             namespaced.then(|| namespace.unwrap_or(&self.core.namespace)),
         )
+    }
+
+    /// The first resource of a version for which `is` returns true, as the server describes it.
+    pub(super) async fn served(&self, version: &str, is: impl Fn(&Value) -> bool) -> Option<Value> {
+        let list = self.core.user.get(version).await?;
+        list["resources"]
+            .as_array()?
+            .iter()
+            .find(|it| is(it))
+            .cloned()
     }
 
     pub(super) async fn path<K>(&self, name: &str, place: &Location<'_>) -> String

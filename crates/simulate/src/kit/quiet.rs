@@ -29,7 +29,9 @@ const MOST_WRITES: u64 = 10_000;
 
 impl Kit {
     /// Waits until there is no call and no write for 30 s of virtual time, or for two seconds of real
-    /// time. While requests are [held](Self::hold), calls in progress are ignored.
+    /// time. A handler that polls, with requeues that are shorter than that, is quiet after ten times as
+    /// long, if its calls succeed and there is no write and no event. While requests are
+    /// [held](Self::hold), calls in progress are ignored. A retry that is due later is not waited for.
     ///
     /// # Panics
     ///
@@ -48,8 +50,7 @@ impl Kit {
             let first = core.journal.count_writes();
             core.journal.touch();
             loop {
-                let open = core.journal.open_calls();
-                let is_busy = !open.is_empty() && !core.gates.has_holds();
+                let is_busy = core.journal.has_open_calls() && !core.gates.has_holds();
                 let idle = core.journal.idle();
                 looks = if is_busy || idle < last_idle {
                     0
@@ -63,7 +64,7 @@ impl Kit {
                 let writes = core.journal.count_writes() - first;
                 if writes >= MOST_WRITES || began.elapsed() >= limit {
                     let most = core.journal.most_written(mark);
-                    let open = open.join(", ");
+                    let open = core.journal.open_calls();
                     panic!(
                         "{place}: the operators are not quiet after {:?} and {writes} writes; calls in \
                          progress: {open}; most often:{most}{}",

@@ -149,7 +149,7 @@ impl Replica {
         })?;
 
         // Loopback is enough inside this process. In a pod use
-        // `AdminServer::new(([0, 0, 0, 0], 8080))`: the kubelet's probes come from outside the pod.
+        // `AdminServer::new(Listen::port(8080))`: the kubelet's probes come from outside the pod.
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let admin = listener.local_addr()?;
         let operator = Operator::builder()

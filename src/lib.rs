@@ -116,7 +116,7 @@ pub mod crds {
     //! of the cluster.
 
     pub use windlass_controller::{
-        CheckError, InstallError, check_crds, install_crds, join_versions,
+        CheckError, InstallError, check_crds, install_crds, join_versions, replace_crds,
     };
 }
 

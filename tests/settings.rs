@@ -15,6 +15,7 @@ use clap::{CommandFactory as _, Parser};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Config};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use windlass::{
     Controller, ExponentialBackoff, InformerController, ListWatch, Watch,
     settings::{Settings, SettingsError},
@@ -47,7 +48,7 @@ impl Cli {
 const CHILD: &str = "WINDLASS_SETTINGS_OF_CHILD";
 
 /// The options whose values are no durations, with a value.
-const VALUES: [(&str, &str); 31] = [
+const VALUES: [(&str, &str); 32] = [
     ("leader-election", "false"),
     ("lease-namespace", "shop"),
     ("lease-name", "web"),
@@ -58,6 +59,7 @@ const VALUES: [(&str, &str); 31] = [
     ("tls-key", "/tls/tls.key"),
     ("health-details", "all"),
     ("diagnostics", "true"),
+    ("authorize-metrics", "true"),
     ("admin-connections", "9"),
     ("requests-per-second", "9"),
     ("request-burst", "9"),
@@ -376,6 +378,102 @@ async fn a_setting_of_the_operator_without_effect_is_an_error() {
         let refused = chain(&refused.expect_err(argument));
         assert!(refused.contains(error), "{argument}: {refused}");
     }
+}
+
+/// The kubelet sends probes without TLS by default.
+#[tokio::test]
+async fn probes_over_tls_are_an_error() {
+    let arguments = [
+        "operator",
+        "--admin-address=127.0.0.1:1",
+        "--tls-certificate=/tls/tls.crt",
+        "--tls-key=/tls/tls.key",
+        "--metrics-address=127.0.0.1:2",
+    ];
+    for (count, is_refused) in [(4, true), (5, false)] {
+        let cli = Cli::try_parse_from(&arguments[..count]).expect("each is valid alone");
+        let builder = cli.settings.operator.builder(&config(), "web").map(drop);
+        assert_eq!(builder.is_err(), is_refused, "{builder:?}");
+        if let Err(error) = builder {
+            let expected = "`tlsCertificate` (`--tls-certificate`) is that of the metrics, and needs \
+                            `metricsAddress` (`--metrics-address`): otherwise";
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_address_is_a_port_of_all_addresses_or_an_ip_address_and_a_port() {
+    for (address, expected) in [
+        (":8080", Ok("[::]:8080")),
+        ("127.0.0.1:8080", Ok("127.0.0.1:8080")),
+        ("[::1]:8080", Ok("[::1]:8080")),
+        (
+            "localhost:8080",
+            Err("such as `127.0.0.1:8080`, or only `:8080`"),
+        ),
+        ("8080", Err("such as `127.0.0.1:8080`, or only `:8080`")),
+        ("0", Err("to serve nothing, leave the setting out")),
+    ] {
+        let argument = format!("--admin-address={address}");
+        let parsed = Cli::try_parse_from(["operator", &argument]);
+        let parsed = parsed.map(|cli| cli.settings.operator.admin_address);
+        let file = serde_yaml_ng::from_str::<Settings>(&format!(
+            "operator: {{ adminAddress: '{address}' }}"
+        ));
+        let file = file.map(|settings| settings.operator.admin_address);
+        match expected {
+            Ok(expected) => {
+                let expected = Some(expected.parse().expect("an address"));
+                assert_eq!(parsed.expect("an address"), expected);
+                assert_eq!(file.expect("an address"), expected);
+            }
+            Err(expected) => {
+                let error = parsed.expect_err("no address").to_string();
+                assert!(error.contains(expected), "{error}");
+                let error = file.expect_err("no address").to_string();
+                assert!(error.contains(expected), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_authorized_by_a_setting() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    let arguments = [
+        "operator",
+        "--leader-election=false",
+        "--authorize-metrics",
+        &format!("--admin-address={address}"),
+    ];
+    let cli = Cli::try_parse_from(arguments).expect("valid");
+    let builder = cli.settings.operator.builder(&config(), "web");
+    let operator = builder.expect("valid").build();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    // The operator opens the port before it does anything else.
+    let mut stream = loop {
+        match tokio::net::TcpStream::connect(address).await {
+            Ok(stream) => break stream,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    let request = b"GET /metrics HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).await.expect("sent");
+    let mut response = String::new();
+    stream
+        .read_to_string(&mut response)
+        .await
+        .expect("a response");
+    assert!(response.starts_with("HTTP/1.1 401"), "{response}");
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
 }
 
 /// Rows: BO-56

@@ -4,12 +4,12 @@
 //! cronjob -- --print-crd` prints the definition of its kind, and without arguments it runs on the
 //! cluster of your kubeconfig. `deploy/operator.yaml` has its manifests.
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{error::Error, net::Ipv6Addr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use kube::{Config, CustomResourceExt as _};
 use tracing_subscriber::EnvFilter;
-use windlass::{operator::block_on, prelude::*, settings::Settings};
+use windlass::{admin::Listen, operator::block_on, prelude::*, settings::Settings};
 
 mod api;
 mod schedule;
@@ -31,10 +31,13 @@ struct Cli {
     #[arg(long)]
     print_crd: bool,
 
-    /// The folder with `tls.crt` and `tls.key` for the webhooks, which are served on port 9443
-    /// [default: no webhooks].
+    /// The folder with `tls.crt` and `tls.key` for the webhooks [default: no webhooks].
     #[arg(long, env = "WEBHOOK_CERTIFICATES", value_name = "FOLDER")]
     webhook_certificates: Option<PathBuf>,
+
+    /// The port of the webhooks.
+    #[arg(long, env = "WEBHOOK_PORT", default_value_t = 9443)]
+    webhook_port: u16,
 
     /// A YAML file with settings.
     #[arg(long, env = "OPERATOR_CONFIG", value_name = "FILE")]
@@ -47,7 +50,9 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter);
+    // A log of a cluster shows colors as control characters.
+    log.with_ansi(false).init();
     let ended = block_on(run(cli)).map_err(Into::into).flatten();
     let Err(error) = ended else {
         return ExitCode::SUCCESS;
@@ -65,11 +70,11 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     let mut settings = cli.settings.with_fallback(&file.unwrap_or_default())?;
     let config = Config::infer().await?;
     let admin = &mut settings.operator.admin_address;
-    admin.get_or_insert(([0, 0, 0, 0], 8080).into());
+    admin.get_or_insert((Ipv6Addr::UNSPECIFIED, 8080).into());
 
     let mut operator = settings.operator.builder(&config, operator::NAME)?;
     if let Some(folder) = cli.webhook_certificates {
-        let listen = ([0, 0, 0, 0], 9443);
+        let listen = Listen::port(cli.webhook_port);
         operator = operator.webhook_server(webhooks::webhooks(listen, &folder)?);
     }
     let operator = operator.build();

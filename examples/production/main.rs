@@ -6,7 +6,7 @@
 //! `POD_NAMESPACE`, the namespace of the objects and, unless it is set, of the lease, and `POD_NAME`, the identity in the
 //! lease. `RUST_LOG` says which log lines are written, by default `info`.
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{error::Error, net::Ipv6Addr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -60,7 +60,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     let operator = &mut settings.operator;
     operator
         .admin_address
-        .get_or_insert(([0, 0, 0, 0], 8080).into());
+        .get_or_insert((Ipv6Addr::UNSPECIFIED, 8080).into());
     let watch = &mut settings.watch;
     watch
         .namespaces

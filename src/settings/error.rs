@@ -65,6 +65,23 @@ pub enum SettingsError {
         instead: &'static str,
     },
 
+    /// The health pages would be served over TLS, because they have the address of the metrics.
+    #[error(
+        "the setting {} is that of the metrics, and needs {}: otherwise the health pages are served over \
+         TLS too, and the probes of the kubelet fail",
+        named("tlsCertificate"),
+        named("metricsAddress")
+    )]
+    TlsOfProbes,
+
+    /// A client cannot be created.
+    #[error("cannot create the client that authorizes metrics")]
+    Client {
+        /// The error.
+        #[from]
+        source: kube::Error,
+    },
+
     /// The settings of the lease contradict each other.
     #[error("the settings of the leader election are invalid")]
     Election {

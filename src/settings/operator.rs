@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use windlass_operator::{AdminLimits, HealthDetails, OperatorBuilder, RequestBudget};
 
 use super::{
-    SettingsError,
+    SettingsError, address,
     error::{incomplete, unused},
     period, unless_empty,
 };
@@ -61,15 +61,23 @@ pub struct OperatorSettings {
     #[serde(with = "period")]
     pub lease_retry_period: Option<Duration>,
 
-    /// Where health and metrics are served [default: nowhere].
-    #[arg(long, env = unless_empty("OPERATOR_ADMIN_ADDRESS"), value_name = "ADDRESS")]
+    /// Where health and metrics are served, such as `:8080` for all addresses [default: nowhere].
+    #[arg(long, env = unless_empty("OPERATOR_ADMIN_ADDRESS"), value_name = "ADDRESS", value_parser = address::parse)]
+    #[serde(deserialize_with = "address::deserialize")]
     pub admin_address: Option<SocketAddr>,
 
     /// Where metrics are served, instead of the admin address [default: there].
-    #[arg(long, env = unless_empty("OPERATOR_METRICS_ADDRESS"), value_name = "ADDRESS")]
+    #[arg(long, env = unless_empty("OPERATOR_METRICS_ADDRESS"), value_name = "ADDRESS", value_parser = address::parse)]
+    #[serde(deserialize_with = "address::deserialize")]
     pub metrics_address: Option<SocketAddr>,
 
-    /// The PEM file with the certificate chain of the metrics [default: no TLS].
+    /// Whether clients need a token of Kubernetes that may `get` `/metrics` to read the metrics [default:
+    /// false].
+    #[arg(long, env = unless_empty("OPERATOR_AUTHORIZE_METRICS"), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub authorize_metrics: Option<bool>,
+
+    /// The PEM file with the certificate chain of the metrics, which then have an address of their own
+    /// [default: no TLS].
     #[cfg(feature = "tls")]
     #[arg(long, env = unless_empty("OPERATOR_TLS_CERTIFICATE"), value_name = "FILE")]
     pub tls_certificate: Option<std::path::PathBuf>,
@@ -166,14 +174,17 @@ impl OperatorSettings {
     /// # Errors
     ///
     /// [`SettingsError`] if the settings of the lease contradict each other, the shard of the pod is not
-    /// known, or a setting has no effect.
+    /// known, a setting has no effect, or `config` is invalid.
     pub fn builder(&self, config: &Config, name: &str) -> Result<OperatorBuilder, SettingsError> {
         self.check()?;
         let mut builder = Operator::builder();
         if self.leader_election.unwrap_or(true) {
             builder = builder.leader_election(self.election(config, name)?);
         }
-        if let Some(server) = self.admin_server() {
+        if let Some(mut server) = self.admin_server() {
+            if self.authorize_metrics == Some(true) {
+                server = server.authorize_metrics(Client::try_from(config.clone())?);
+            }
             builder = builder.admin_server(server);
         }
         if let Some(time) = self.drain_timeout {
@@ -309,15 +320,15 @@ impl OperatorSettings {
             let page = ("diagnostics", self.diagnostics == Some(true));
             unused(&[page], "`healthDetails: none`")?;
         }
+        #[cfg(feature = "tls")]
+        if self.tls_certificate.is_some() && self.metrics_address.is_none() {
+            return Err(SettingsError::TlsOfProbes);
+        }
         if self.admin_address.is_some() {
             return Ok(());
         }
-        #[cfg(feature = "tls")]
-        incomplete(
-            &[("tlsCertificate", self.tls_certificate.is_some())],
-            "adminAddress",
-        )?;
         let of_server = [
+            ("authorizeMetrics", self.authorize_metrics == Some(true)),
             ("metricsAddress", self.metrics_address.is_some()),
             ("healthDetails", self.health_details.is_some()),
             ("diagnostics", self.diagnostics == Some(true)),
@@ -337,7 +348,8 @@ impl OperatorSettings {
         incomplete(&of_server, "adminAddress")
     }
 
-    /// The admin server, if it has an address.
+    /// The admin server, if it has an address. Without
+    /// [`authorize_metrics`](Self::authorize_metrics), which needs a client.
     #[must_use]
     pub fn admin_server(&self) -> Option<AdminServer> {
         let default = AdminLimits::default();

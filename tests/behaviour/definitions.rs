@@ -16,7 +16,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use windlass::crds::{CheckError, check_crds, install_crds, join_versions};
+use windlass::crds::{
+    CheckError, InstallError, check_crds, install_crds, join_versions, replace_crds,
+};
 
 use crate::cluster::Cluster;
 
@@ -47,6 +49,18 @@ struct Port {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 struct Team {
     mail: Option<String>,
+}
+
+/// A kind of which another tool has installed more.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
+#[kube(
+    group = "check.windlass.dev",
+    version = "v1",
+    kind = "Crate",
+    namespaced
+)]
+struct CrateSpec {
+    weight: i32,
 }
 
 /// The first version.
@@ -118,6 +132,37 @@ async fn check(cluster: &Cluster) -> String {
 }
 
 on_both_servers! {
+    /// The definitions of controller-gen have no version of Windlass.
+    async fn a_definition_of_another_tool_keeps_its_fields_and_versions(cluster: Cluster) {
+        let client = cluster.aside();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let mut theirs = serde_json::to_value(Crate::crd()).expect("a value");
+        let versions = &mut theirs["spec"]["versions"];
+        spec(&mut versions[0])["color"] = json!({ "type": "string" });
+        let mut alpha = versions[0].clone();
+        (alpha["name"], alpha["storage"]) = ("v1alpha1".into(), false.into());
+        versions.as_array_mut().expect("a list").push(alpha);
+        let theirs: CustomResourceDefinition = serde_json::from_value(theirs).expect("a definition");
+        let has_color = async || {
+            let found = definitions.get(Crate::crd_name()).await.expect("there");
+            serde_json::to_string(&found.spec).expect("JSON").contains("color")
+        };
+        definitions.create(&PostParams::default(), &theirs).await.expect("new");
+        let refused = install_crds(&client, [Crate::crd()], TIMEOUT).await;
+        match refused.expect_err("it lacks a field") {
+            InstallError::Lossy { lost, .. } => assert_eq!(lost, ["spec.color of v1", "v1alpha1"]),
+            other => panic!("{other:?}"),
+        }
+        assert!(has_color().await);
+        replace_crds(&client, [Crate::crd()], TIMEOUT).await.expect("replaced");
+        assert!(!has_color().await);
+        // It is ours from now on.
+        install_crds(&client, [theirs], TIMEOUT).await.expect("installed");
+        install_crds(&client, [Crate::crd()], TIMEOUT).await.expect("installed");
+        assert!(!has_color().await);
+        definitions.delete(Crate::crd_name(), &DeleteParams::default()).await.expect("there");
+    }
+
     /// Rows: BO-65
     #[expect(clippy::too_many_lines, reason = "one definition after the other")]
     async fn a_definition_that_loses_fields_of_the_type_is_found_at_the_start(cluster: Cluster) {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 use windlass_informer::{ErrorChain, ObjectKey, api_request};
 
+use self::schema::missing_fields;
 use crate::children::{ApplyMode, ChildError, ChildKind, ObjectRequests};
 
 mod check;
@@ -61,6 +62,21 @@ pub enum InstallError {
         given: String,
     },
 
+    /// Another tool has installed the definition, and it has fields or versions that the given one lacks.
+    /// The API server would remove these fields from objects.
+    #[error(
+        "the CustomResourceDefinition {name} was installed by another tool, and that of this program \
+         lacks {}; it was not replaced; add them to the Rust type, or use `replace_crds`",
+        lost.join(", ")
+    )]
+    Lossy {
+        /// The name of the definition.
+        name: String,
+        /// The paths of the fields with their version, such as `spec.title of v1`, and the versions, such
+        /// as `v1`. `[*]` stands for the elements of a list and the keys of a map.
+        lost: Vec<String>,
+    },
+
     /// The API server does not serve the kind.
     #[error(
         "timed out after {timeout:?} waiting for the CustomResourceDefinition {name} to be served: \
@@ -85,7 +101,13 @@ pub enum InstallError {
 /// would remove the fields of the new one. Neither does a definition without the annotation replace
 /// one that has it. Call it when this replica is the leader.
 ///
-/// Needs the permissions `get` and `patch` on `customresourcedefinitions`.
+/// A definition that another tool has installed, such as one of controller-gen, is not replaced by one that
+/// lacks its fields or versions; [`replace_crds`] replaces it. One that this function has written before is
+/// replaced. The comparison is of fields: defaults, CEL rules and columns that only the other tool's
+/// definition has are removed.
+///
+/// Needs the permissions `get`, `create` and `patch` on `customresourcedefinitions`: an apply that creates
+/// an object needs `create` too.
 ///
 /// # Errors
 ///
@@ -99,6 +121,37 @@ pub async fn install_crds(
     definitions: impl IntoIterator<Item = CustomResourceDefinition>,
     timeout: Duration,
 ) -> Result<(), InstallError> {
+    install(client, definitions, timeout, check_lost).await
+}
+
+/// As [`install_crds`], and also replaces definitions of other tools, with the loss of the fields and
+/// versions that `definitions` lack.
+///
+/// # Errors
+///
+/// [`InstallError`], except [`InstallError::Lossy`], at the first definition that fails. The earlier ones
+/// are installed.
+///
+/// # Cancel safety
+///
+/// As of [`install_crds`].
+pub async fn replace_crds(
+    client: &Client,
+    definitions: impl IntoIterator<Item = CustomResourceDefinition>,
+    timeout: Duration,
+) -> Result<(), InstallError> {
+    install(client, definitions, timeout, |_, _| Ok(())).await
+}
+
+/// Refuses to replace a definition.
+type Check = fn(&CustomResourceDefinition, &Value) -> Result<(), InstallError>;
+
+async fn install(
+    client: &Client,
+    definitions: impl IntoIterator<Item = CustomResourceDefinition>,
+    timeout: Duration,
+    check: Check,
+) -> Result<(), InstallError> {
     let kind = ChildKind::of::<CustomResourceDefinition>(&());
     // None if the clock has no such time: then it waits without end.
     let deadline = Instant::now().checked_add(timeout);
@@ -110,7 +163,7 @@ pub async fn install_crds(
     let mut applied = Vec::new();
     for definition in definitions {
         let key = ObjectKey::new(definition.metadata.name.as_deref().unwrap_or_default());
-        let applying = apply(requests(client, &kind, &key), definition);
+        let applying = apply(requests(client, &kind, &key), definition, check);
         let installed = before(deadline, applying).await;
         installed.ok_or_else(|| timed_out(&key, NO_RESPONSE))??;
         applied.push(key);
@@ -128,10 +181,13 @@ pub async fn install_crds(
 async fn apply(
     requests: ObjectRequests<'_>,
     definition: CustomResourceDefinition,
+    check: Check,
 ) -> Result<(), InstallError> {
     let failed = |source| request_failed(requests.key, source);
     if let Some(installed) = requests.get().await.map_err(failed)? {
+        let installed = api_request::decode(&installed).unwrap_or_default();
         check_version(&definition, &installed)?;
+        check(&definition, &installed)?;
     }
     let sent = requests.apply(&body(definition), ApplyMode::Force).await;
     sent.map_err(|error| failed(requests.error("patch", error)))?;
@@ -198,14 +254,13 @@ fn body(definition: CustomResourceDefinition) -> Value {
 /// Refuses to replace a definition with a greater version.
 fn check_version(
     definition: &CustomResourceDefinition,
-    installed: &[u8],
+    installed: &Value,
 ) -> Result<(), InstallError> {
-    let installed: Value = api_request::decode(installed).unwrap_or_default();
     let annotation = |value: &Value| {
         let version = value["metadata"]["annotations"][CRD_VERSION].as_str();
         version.map(str::to_owned)
     };
-    let Some(installed) = annotation(&installed) else {
+    let Some(installed) = annotation(installed) else {
         return Ok(());
     };
     let annotations = definition.metadata.annotations.as_ref();
@@ -218,6 +273,34 @@ fn check_version(
         installed: windlass_informer::one_line(&installed).into_owned(),
         given: given.map_or_else(|| "none".to_owned(), Clone::clone),
     })
+}
+
+/// Refuses to replace a definition of another tool that has more fields or versions.
+fn check_lost(
+    definition: &CustomResourceDefinition,
+    installed: &Value,
+) -> Result<(), InstallError> {
+    let managers = installed["metadata"]["managedFields"].as_array();
+    let is_ours = (managers.into_iter().flatten()).any(|it| it["manager"] == MANAGER);
+    let given = serde_json::to_value(&definition.spec.versions).unwrap_or_default();
+    let versions = |of: &Value| of.as_array().cloned().unwrap_or_default();
+    let (given, mut lost) = (versions(&given), Vec::new());
+    for installed in versions(&installed["spec"]["versions"]) {
+        let name = installed["name"].as_str().unwrap_or_default();
+        let schema = |of: &Value| of["schema"]["openAPIV3Schema"].clone();
+        match given.iter().find(|it| it["name"] == name) {
+            Some(given) => {
+                let fields = missing_fields(&schema(&installed), &schema(given));
+                lost.extend(fields.iter().map(|field| format!("{field} of {name}")));
+            }
+            None => lost.push(name.to_owned()),
+        }
+    }
+    if is_ours || lost.is_empty() {
+        return Ok(());
+    }
+    let name = definition.metadata.name.clone().unwrap_or_default();
+    Err(InstallError::Lossy { name, lost })
 }
 
 /// The numbers of a version, without zeros at the end. A part that is no number counts as 0.
@@ -268,7 +351,7 @@ mod tests {
         };
         let check = |given: Option<&str>, installed: Value| {
             let installed = json!({ "metadata": { "annotations": installed } });
-            check_version(&definition(given), installed.to_string().as_bytes()).is_ok()
+            check_version(&definition(given), &installed).is_ok()
         };
         let version = |version: &str| json!({ CRD_VERSION: version });
         assert!(check(None, json!({})));

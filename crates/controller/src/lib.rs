@@ -130,7 +130,7 @@ pub use crate::{
         Coalescing, DeadLetter, HandledAs, InformerController, InformerControllerBuilder, Kind,
         OnStop, Registration,
     },
-    crds::{CheckError, InstallError, check_crds, install_crds, join_versions},
+    crds::{CheckError, InstallError, check_crds, install_crds, join_versions, replace_crds},
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit},
     finalizer::{

@@ -149,6 +149,20 @@ pub fn decode_value<T: DeserializeOwned>(value: Value) -> Result<T, DecodeError>
     panics::catch(decode).unwrap_or_else(|message| Err(DecodeError::Panicked { message }))
 }
 
+/// Decodes the text of a JSON value. The error is that of [`decode_value`].
+///
+/// # Errors
+///
+/// As of [`decode_value`], and if the text has more than 128 levels in fields that the type has.
+pub fn decode_text<T: DeserializeOwned>(text: &str) -> Result<T, DecodeError> {
+    let decode = || {
+        let mut text = serde_json::Deserializer::from_str(text);
+        serde_path_to_error::deserialize(&mut text)
+            .map_err(|error| DecodeError::of(error.inner(), &error.path().to_string()))
+    };
+    panics::catch(decode).unwrap_or_else(|message| Err(DecodeError::Panicked { message }))
+}
+
 /// Returns `name` as one segment of the path of a URL.
 ///
 /// Kubernetes allows all characters except `/` and `%` in the names of some kinds, for example of

@@ -132,6 +132,8 @@ struct Pages {
     ready: Vec<Check>,
     check_timeout: Duration,
     routes: Routes,
+    /// Those on the port of the metrics.
+    metrics_routes: Routes,
     has_diagnostics: bool,
 }
 
@@ -188,6 +190,7 @@ impl AdminServer {
                 ready: Vec::new(),
                 check_timeout: Self::DEFAULT_CHECK_TIMEOUT,
                 routes: Routes::default(),
+                metrics_routes: Routes::default(),
                 has_diagnostics: false,
             },
         }
@@ -343,20 +346,6 @@ impl AdminServer {
     pub fn check_timeout(mut self, limit: Duration) -> Self {
         self.pages.check_timeout = limit;
         self
-    }
-
-    /// Adds a page. `route` answers all requests for exactly this path, of every method.
-    ///
-    /// # Errors
-    ///
-    /// [`RouteError`] if `path` does not begin with a slash, or another page has this path.
-    pub fn route(mut self, path: impl Into<String>, route: impl Route) -> Result<Self, RouteError> {
-        let path = path.into();
-        if page::Page::at(&path).is_some() {
-            return Err(RouteError::Taken { path });
-        }
-        self.pages.routes.add(path, route)?;
-        Ok(self)
     }
 }
 

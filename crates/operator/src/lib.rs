@@ -36,6 +36,7 @@ mod webhook;
 // Futures on separate threads.
 mod blocking_call;
 mod isolated;
+mod log_limit;
 mod watchdog;
 
 // Errors.

@@ -16,7 +16,7 @@ use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
     metrics::RequestMetrics,
-    signal::Signals,
+    signal::{Signals, leave_to_operator},
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
     webhook::{WebhookMetrics, WebhookServer},
 };
@@ -257,6 +257,8 @@ impl Operator {
     /// Dropping the future aborts all controllers.
     pub async fn run(&self) -> Result<(), OperatorError> {
         let mut signals = Signals::listen().map_err(|source| OperatorError::Signals { source })?;
+        // After it listens, so that no signal is lost.
+        leave_to_operator();
         let stop = CancellationToken::new();
         let mut run = Box::pin(self.run_watched(stop.clone(), Some(self.exit_after())));
         let first = tokio::select! {
@@ -286,6 +288,7 @@ impl Operator {
     ///
     /// Dropping the future aborts all controllers. The lease is not released then, but expires.
     pub async fn run_until(&self, stop: CancellationToken) -> Result<(), OperatorError> {
+        leave_to_operator();
         self.run_watched(stop, None).await
     }
 

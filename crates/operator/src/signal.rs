@@ -1,6 +1,10 @@
 //! SIGINT and SIGTERM, which stop the operator.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 use windlass_informer::log;
@@ -9,6 +13,14 @@ use windlass_informer::log;
 /// the process and to its group, and a shell can do the same. Shorter than the time in which a user
 /// decides to press Ctrl-C again.
 const REPEATED: Duration = Duration::from_secs(1);
+
+/// Whether an operator runs or has run: then a signal is its own, or that of the program.
+static HANDLED: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`Signals::before_operators`] ends without a signal.
+pub(crate) fn leave_to_operator() {
+    HANDLED.store(true, Ordering::SeqCst);
+}
 
 /// SIGINT and SIGTERM, in the order in which they arrive.
 pub(crate) struct Signals {
@@ -35,6 +47,17 @@ impl Signals {
             #[cfg(unix)]
             terminate: signal(SignalKind::terminate())?,
         })
+    }
+
+    /// Waits for a signal, and returns the exit code of a process that it ends. None if an operator runs
+    /// or has run by then.
+    pub(crate) async fn before_operators(mut self) -> Option<i32> {
+        let signal = self.next().await;
+        if HANDLED.load(Ordering::SeqCst) {
+            return None;
+        }
+        log::info!(signal, "stopping: no operator runs");
+        Some(if signal == "SIGTERM" { 143 } else { 130 })
     }
 
     /// Waits for a signal after `first`, and returns its name. Ignores `first` within a second.

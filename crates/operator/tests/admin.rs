@@ -344,6 +344,27 @@ async fn a_check_that_hangs_panics_or_fails_affects_only_its_own_line() {
     running.stop().await;
 }
 
+/// The listener of `Listen::port`.
+#[tokio::test]
+async fn a_client_of_ipv4_is_on_this_machine_also_if_the_port_is_of_ipv6() {
+    let Ok(listener) = TcpListener::bind("[::]:0") else {
+        return;
+    };
+    let port = listener.local_addr().expect("an address").port();
+    let server = AdminServer::new(listener).live_check("check", || async { Ok::<_, String>(()) });
+    let operator = Operator::builder().admin_server(server).build();
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let (status, page) = ask(address, "GET", "/live", "").await;
+    assert!(status == 200 && page.contains("[+] check"), "{page}");
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
+}
+
 #[tokio::test]
 async fn checks_run_concurrently() {
     let both = Arc::new(Barrier::new(2));

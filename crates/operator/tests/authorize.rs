@@ -69,6 +69,46 @@ async fn only_a_valid_and_allowed_token_can_read_the_metrics() {
     assert_eq!(asked.load(Ordering::SeqCst), 5);
 }
 
+/// As the extra handlers of controller-runtime's metrics server.
+#[tokio::test(start_paused = true)]
+async fn a_page_beside_the_metrics_needs_a_token_and_other_pages_do_not() {
+    let [probes, metrics] =
+        ["127.0.0.1:0"; 2].map(|address| TcpListener::bind(address).expect("a port"));
+    let [probe, scrape] =
+        [&probes, &metrics].map(|listener| listener.local_addr().expect("an address"));
+    let page = |_| async { http::Response::new(Bytes::from("a page")) };
+    let asked = Arc::new(AtomicUsize::new(0));
+    let server = AdminServer::new(probes)
+        .metrics_on(metrics)
+        .authorize_metrics(api_server(&asked))
+        .route("/open", page)
+        .and_then(|it| it.metrics_route("/closed", page))
+        .expect("different paths");
+    let operator = Operator::builder().admin_server(server).build();
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    for (address, path, token, status) in [
+        (scrape, "/closed", None, 401),
+        (scrape, "/closed", Some("prometheus"), 200),
+        (scrape, "/metrics", Some("prometheus"), 200),
+        // It may read the metrics only.
+        (scrape, "/metrics", Some("scraper"), 200),
+        (scrape, "/closed", Some("scraper"), 403),
+        (scrape, "/open", Some("prometheus"), 404),
+        (probe, "/open", None, 200),
+        (probe, "/closed", Some("prometheus"), 404),
+    ] {
+        // On paused time: the unknown tokens of one address have one review a second.
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(get(address, path, token).await, status, "{path} {token:?}");
+    }
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
+}
+
 /// The response to a review contains the token.
 #[tokio::test(start_paused = true)]
 async fn without_a_decision_metrics_are_refused_and_no_response_is_logged() {
@@ -187,8 +227,8 @@ async fn invalid_tokens_do_not_evict_an_allowed_one() {
     run.await.expect("no panic").expect("no error");
 }
 
-/// Responds to reviews: the tokens `known`, `prometheus` and
-/// `prometheus-renewed` are valid, and the last two are allowed.
+/// Responds to reviews: the tokens `known`, `scraper`, `prometheus` and
+/// `prometheus-renewed` are valid, the last two are allowed, and `scraper` for the metrics.
 fn api_server(asked: &Arc<AtomicUsize>) -> Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -207,14 +247,16 @@ fn api_server(asked: &Arc<AtomicUsize>) -> Client {
                     .as_str()
                     .expect("a token")
                     .to_owned();
-                let valid = ["known", "prometheus", "prometheus-renewed"].contains(&&*name);
+                let valid =
+                    ["known", "scraper", "prometheus", "prometheus-renewed"].contains(&&*name);
                 json!({ "authenticated": valid, "user": { "username": name } })
             } else {
                 let spec = &review["spec"];
-                let attributes = json!({ "path": "/metrics", "verb": "get" });
-                assert_eq!(spec["nonResourceAttributes"], attributes);
+                let attributes = &spec["nonResourceAttributes"];
+                assert_eq!(attributes["verb"], "get");
                 let user = spec["user"].as_str().expect("a user");
-                json!({ "allowed": user.starts_with("prometheus") })
+                let may_scrape = user == "scraper" && attributes["path"] == "/metrics";
+                json!({ "allowed": may_scrape || user.starts_with("prometheus") })
             };
             let answer = serde_json::to_vec(&review).expect("JSON");
             Ok::<_, Infallible>(http::Response::new(Full::<Bytes>::from(answer)))

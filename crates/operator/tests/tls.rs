@@ -57,17 +57,7 @@ async fn metrics_are_served_with_tls_and_probes_on_a_separate_port_without_tls()
 #[tokio::test]
 async fn handshakes_run_on_another_thread_than_probes_without_tls() {
     let events = Events::default();
-    let _logging = tracing::subscriber::set_default(
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::DEBUG)
-            .with_thread_names(true)
-            .with_ansi(false)
-            .with_writer({
-                let events = events.clone();
-                move || events.clone()
-            })
-            .finish(),
-    );
+    let _logging = tracing::subscriber::set_default(events.subscriber(tracing::Level::DEBUG));
     let (probes, metrics) = (listener(), listener());
     let (probe, scrape) = (address(&probes), address(&metrics));
     let server = AdminServer::new(probes)
@@ -82,8 +72,7 @@ async fn handshakes_run_on_another_thread_than_probes_without_tls() {
     }
     stop.cancel();
     run.await.expect("no panic").expect("no error");
-    let events = events.0.lock().expect("no panic").clone();
-    let events = String::from_utf8(events).expect("text");
+    let events = events.text();
     let thread = |message| {
         let line = events.lines().find(|line| line.contains(message));
         let line = line.unwrap_or_else(|| panic!("no {message:?} in {events}"));
@@ -98,6 +87,37 @@ async fn handshakes_run_on_another_thread_than_probes_without_tls() {
     assert_eq!(
         thread("a connection of the server failed"),
         "windlass-admin"
+    );
+}
+
+/// Otherwise an API server that trusts another authority leaves no trace.
+#[tokio::test]
+async fn a_client_that_rejects_the_certificate_is_logged_once_a_minute() {
+    let events = Events::default();
+    let _logging = tracing::subscriber::set_default(events.subscriber(tracing::Level::INFO));
+    let listener = listener();
+    let address = address(&listener);
+    let server = AdminServer::new(listener).tls(file("first.pem"), file("first-key.pem"));
+    let (stop, run) = start(server);
+    // The probe of a port sends nothing.
+    drop(TcpStream::connect(address).await.expect("a connection"));
+    for _ in 0..2 {
+        let rejected = get_over_tls(address, "/metrics", "second.pem").await;
+        rejected.expect_err("another certificate");
+    }
+    let trusted = get_over_tls(address, "/metrics", "first.pem").await;
+    assert_eq!(trusted.expect("trusted"), 200);
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
+    let events = events.text();
+    let warnings: Vec<_> = (events.lines())
+        .filter(|line| line.contains("a TLS handshake failed"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{events}");
+    let expected = "client=127.0.0.1 error=received fatal alert";
+    assert!(
+        warnings[0].contains(expected) && warnings[0].contains("WARN"),
+        "{events}"
     );
 }
 
@@ -200,6 +220,11 @@ async fn an_invalid_tls_file_is_named_in_the_error_at_the_start() {
             Err(OperatorError::Admin { source }) => {
                 assert!(matches!(source, AdminError::Tls { .. }), "{source:?}");
                 assert!(source.to_string().contains(named), "{source}");
+                let reason = std::error::Error::source(&source)
+                    .expect("a reason")
+                    .to_string();
+                let is_empty = reason == "the file has no certificate";
+                assert_eq!(is_empty, certificate == "README.md", "{reason}");
             }
             other => panic!("{other:?}"),
         }
@@ -209,6 +234,24 @@ async fn an_invalid_tls_file_is_named_in_the_error_at_the_start() {
 /// The text of all events.
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<u8>>>);
+
+impl Events {
+    /// A subscriber that writes here.
+    fn subscriber(&self, level: tracing::Level) -> impl tracing::Subscriber + Send + Sync {
+        let events = self.clone();
+        tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_thread_names(true)
+            .with_ansi(false)
+            .with_writer(move || events.clone())
+            .finish()
+    }
+
+    fn text(&self) -> String {
+        let events = self.0.lock().expect("no panic").clone();
+        String::from_utf8(events).expect("text")
+    }
+}
 
 impl std::io::Write for Events {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {

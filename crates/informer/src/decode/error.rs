@@ -55,11 +55,17 @@ impl DecodeError {
     /// The error of `serde_json` for the value at `path`.
     #[cold]
     pub(crate) fn of(error: &serde_json::Error, path: &str) -> Self {
-        if error.is_data() {
+        // serde_json calls it a syntax error.
+        let is_deep = error.is_syntax() && error.to_string().starts_with("recursion limit");
+        if error.is_data() || is_deep {
             Self::Shape {
                 // Keys of maps are text of the server.
                 path: one_line(path).into_owned(),
-                expected: expectation(&error.to_string()),
+                expected: if is_deep {
+                    "has more than the 128 levels that are read".to_owned()
+                } else {
+                    expectation(&error.to_string())
+                },
             }
         } else {
             Self::Syntax {

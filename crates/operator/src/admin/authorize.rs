@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use kube::Client;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -16,7 +16,10 @@ use windlass_informer::{
     log,
 };
 
-use super::decisions::{Decision, Decisions, Next, TokenHash};
+use super::{
+    decisions::{Decision, Decisions, Next, TokenHash},
+    page,
+};
 use crate::MAX_RESPONSE;
 
 /// The timeout of one decision of the API server.
@@ -38,22 +41,28 @@ impl Authorizer {
         }
     }
 
-    /// Whether a request of `client` with these headers may read `path`.
+    /// Whether the token of a request of `client` allows its method for its path.
     ///
     /// # Errors
     ///
     /// The status and the text of the response: 401, 403, 429 after too many unknown tokens, or 503
     /// if the API server makes no decision.
-    pub(super) async fn check(
+    pub(super) async fn check<B>(
         &self,
-        headers: &HeaderMap,
+        request: &Request<B>,
         client: IpAddr,
-        path: &'static str,
     ) -> Result<(), (StatusCode, &'static str)> {
-        let Some(token) = bearer(headers) else {
+        let Some(token) = bearer(request.headers()) else {
             return Err((StatusCode::UNAUTHORIZED, "a bearer token is required\n"));
         };
-        let hash: TokenHash = Sha256::digest(token).into();
+        let path = request.uri().path();
+        let verb = if page::is_read(request.method()) {
+            "get".to_owned()
+        } else {
+            request.method().as_str().to_ascii_lowercase()
+        };
+        let hashed = [&*verb, path, token].join("\n");
+        let hash: TokenHash = Sha256::digest(hashed).into();
         let next = self.decisions().next(&hash, client, Instant::now());
         let decision = match next {
             Next::Decided(decision) => decision,
@@ -63,7 +72,7 @@ impl Authorizer {
                     "too many requests with unknown tokens; try again in a second\n",
                 ));
             }
-            Next::Review => match timeout(LIMIT, self.ask(token, path)).await {
+            Next::Review => match timeout(LIMIT, self.ask(token, path, &verb)).await {
                 Ok(Ok(decision)) => {
                     (self.decisions()).record(hash, client, decision, Instant::now());
                     decision
@@ -84,7 +93,7 @@ impl Authorizer {
             }
             Decision::Forbidden => Err((
                 StatusCode::FORBIDDEN,
-                "a ClusterRole must grant `get` on this path as a nonResourceURL\n",
+                "a ClusterRole must grant this method, in lower case, on this path as a nonResourceURL\n",
             )),
         }
     }
@@ -93,7 +102,7 @@ impl Authorizer {
         (self.decisions.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, token: &str, path: &str) -> Result<Decision, String> {
+    async fn ask(&self, token: &str, path: &str, verb: &str) -> Result<Decision, String> {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -104,7 +113,7 @@ impl Authorizer {
         if review["status"]["authenticated"] != true {
             return Ok(Decision::Unauthenticated);
         }
-        let review = access(&review["status"]["user"], path);
+        let review = access(&review["status"]["user"], path, verb);
         let url = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         let review = self.create(url, &review).await?;
         Ok(if review["status"]["allowed"] == true {
@@ -141,13 +150,13 @@ impl Authorizer {
     }
 }
 
-/// The `SubjectAccessReview` for `user`, as returned by a `TokenReview`, and `get` of `path`.
-fn access(user: &Value, path: &str) -> Value {
+/// The `SubjectAccessReview` for `user`, as returned by a `TokenReview`, and `verb` of `path`.
+fn access(user: &Value, path: &str, verb: &str) -> Value {
     json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {
-            "nonResourceAttributes": { "path": path, "verb": "get" },
+            "nonResourceAttributes": { "path": path, "verb": verb },
             "user": user["username"],
             "uid": user["uid"],
             "groups": user["groups"],

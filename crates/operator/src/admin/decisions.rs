@@ -24,7 +24,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// leaves reviews for Prometheus, whose address is not known before its first allowed scrape.
 const PACE_OF_ADDRESS: Duration = Duration::from_secs(1);
 
-/// The SHA-256 of a token, so that no token is kept in memory.
+/// The SHA-256 of a token with the method and the path, so that no token is kept in memory.
 pub(super) type TokenHash = [u8; 32];
 
 /// A decision of the API server.

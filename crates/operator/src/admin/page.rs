@@ -101,17 +101,15 @@ pub(super) fn no_details() -> Answer {
     text(StatusCode::FORBIDDEN, reason.to_owned())
 }
 
-/// The response to an unknown path. It lists the paths of a port that serves `served`.
+/// The response to an unknown path. It lists the paths of a port that serves `served` and `routes`.
 pub(super) fn not_found<'a>(served: Served, routes: impl Iterator<Item = &'a String>) -> Answer {
     let mut page = match served {
         Served::All => "not found; this port serves /live, /ready, /metrics".to_owned(),
         Served::Rest => "not found; this port serves /live, /ready".to_owned(),
         Served::Metrics => "not found; this port serves /metrics".to_owned(),
     };
-    if served != Served::Metrics {
-        for route in routes {
-            _ = write!(page, ", {route}");
-        }
+    for route in routes {
+        _ = write!(page, ", {route}");
     }
     page.push('\n');
     text(StatusCode::NOT_FOUND, page)

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use windlass_informer::panic_message;
 
 use super::{
-    AdminLimits, HealthDetails, Pages,
+    AdminLimits, HealthDetails, Pages, Routes,
     check::ask,
     diagnostics::DiagnosticsPage,
     page::{self, Answer, Page},
@@ -114,11 +114,28 @@ impl Responder {
             ready,
             check_timeout,
             routes,
+            metrics_routes,
             ..
         } = &self.pages;
+        if served != Served::Rest
+            && let Some(route) = metrics_routes.get(path)
+        {
+            return match self.metrics.refusal(&request, address).await {
+                Some(refusal) => refusal,
+                None => self.call.answer(path, route, request).await,
+            };
+        }
+        let of_port = [
+            (served != Served::Metrics).then_some(routes),
+            (served != Served::Rest).then_some(metrics_routes),
+        ];
+        let not_found = || {
+            let paths = of_port.into_iter().flatten().flat_map(Routes::paths);
+            page::not_found(served, paths)
+        };
         let page = Page::at(path);
         if !served.has(page) {
-            return page::not_found(served, routes.paths());
+            return not_found();
         }
         if let Some(page) = page {
             if !page::is_read(request.method()) {
@@ -143,13 +160,13 @@ impl Responder {
                 Page::Diagnostics => match &self.diagnostics {
                     Some(diagnostics) if has_details => page::diagnostics(diagnostics.get().await),
                     Some(_) => page::no_details(),
-                    None => page::not_found(served, routes.paths()),
+                    None => not_found(),
                 },
-                Page::Metrics => self.metrics.answer(request.headers(), address).await,
+                Page::Metrics => self.metrics.answer(&request, address).await,
             };
         }
         let Some(route) = routes.get(path) else {
-            return page::not_found(served, routes.paths());
+            return not_found();
         };
         self.call.answer(path, route, request).await
     }

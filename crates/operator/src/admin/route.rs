@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response};
 
-use super::RouteError;
+use super::{AdminServer, Pages, RouteError, page::Page};
 
 /// A page of an [`AdminServer`](super::AdminServer): answers the requests for one path.
 ///
@@ -51,6 +51,75 @@ pub(crate) trait ErasedRoute: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Routes(BTreeMap<String, Arc<dyn ErasedRoute>>);
 
+// === impl AdminServer ===
+
+impl AdminServer {
+    /// Adds a page. `route` answers all requests for exactly this path, of every method.
+    ///
+    /// *Not guaranteed.* Any authentication: [`authorize_metrics`](Self::authorize_metrics) does not apply
+    /// to it. With [`metrics_on`](Self::metrics_on) it is on the port of the probes, without TLS. A page
+    /// that not every client of that port may see is a [`metrics_route`](Self::metrics_route).
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`] if `path` does not begin with a slash, or another page has this path.
+    pub fn route(mut self, path: impl Into<String>, route: impl Route) -> Result<Self, RouteError> {
+        let path = self.free(path.into())?;
+        self.pages.routes.add(path, route)?;
+        Ok(self)
+    }
+
+    /// Adds a page on the port of the metrics, with its TLS, like controller-runtime's
+    /// `AddMetricsServerExtraHandler`. `route` answers all requests for exactly this path, of every method.
+    ///
+    /// With [`authorize_metrics`](Self::authorize_metrics), a client needs a token of Kubernetes that may
+    /// `get` this path as a non-resource URL; for other methods than GET and HEAD the verb is the method,
+    /// such as `post`. With [`without_metrics`](Self::without_metrics) the page is not served.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`] if `path` does not begin with a slash, or another page has this path.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_operator::{AdminServer, Listen, bytes::Bytes, http::Response};
+    ///
+    /// let server = AdminServer::new(Listen::port(8080))
+    ///     .metrics_on(Listen::port(8443))
+    ///     .metrics_route("/debug/cache", |_| async { Response::new(Bytes::from("42 entries")) })?;
+    /// // It has one page for a path.
+    /// let page = |_| async { Response::new(Bytes::new()) };
+    /// assert!(server.route("/debug/cache", page).is_err());
+    /// # Ok::<(), windlass_operator::RouteError>(())
+    /// ```
+    pub fn metrics_route(
+        mut self,
+        path: impl Into<String>,
+        route: impl Route,
+    ) -> Result<Self, RouteError> {
+        let path = self.free(path.into())?;
+        self.pages.metrics_routes.add(path, route)?;
+        Ok(self)
+    }
+
+    /// Returns `path` if no page has it.
+    fn free(&self, path: String) -> Result<String, RouteError> {
+        let Pages {
+            routes,
+            metrics_routes,
+            ..
+        } = &self.pages;
+        let is_taken = [routes, metrics_routes]
+            .iter()
+            .any(|it| it.get(&path).is_some());
+        if is_taken || Page::at(&path).is_some() {
+            return Err(RouteError::Taken { path });
+        }
+        Ok(path)
+    }
+}
+
 // === impl Routes ===
 
 impl Routes {
@@ -64,6 +133,11 @@ impl Routes {
         }
         self.0.insert(path, Arc::new(route));
         Ok(())
+    }
+
+    #[cfg(feature = "webhook")]
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.0.remove(path);
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<dyn ErasedRoute>> {

@@ -6,7 +6,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::Request;
 use prometheus::{Encoder as _, Registry, TextEncoder};
 
 use super::{
@@ -43,14 +43,19 @@ impl MetricsPage {
         }
     }
 
-    /// The response to a request of `client` with these headers.
-    pub(super) async fn answer(&self, headers: &HeaderMap, client: IpAddr) -> Answer {
-        if let Some(authorizer) = &self.authorizer
-            && let Err((status, text)) = authorizer.check(headers, client, "/metrics").await
-        {
-            return page::text(status, text.to_owned());
+    /// The response to a request of `client`.
+    pub(super) async fn answer<B>(&self, request: &Request<B>, client: IpAddr) -> Answer {
+        match self.refusal(request, client).await {
+            Some(refusal) => refusal,
+            None => page::metrics(self.get().await),
         }
-        page::metrics(self.get().await)
+    }
+
+    /// The response to a request that the API server does not allow.
+    pub(super) async fn refusal<B>(&self, request: &Request<B>, client: IpAddr) -> Option<Answer> {
+        let checked = self.authorizer.as_ref()?.check(request, client).await;
+        let (status, text) = checked.err()?;
+        Some(page::text(status, text.to_owned()))
     }
 
     /// The page, at most a second old.

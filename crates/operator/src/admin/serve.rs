@@ -25,7 +25,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::{JoinSet, yield_now},
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
@@ -36,10 +36,11 @@ use super::{
     AdminError, AdminLimits, Listen,
     connections::ConnectionTable,
     head_timeout::{AwaitsHead, HeadTimeout},
+    listen,
     page::Answer,
     tls::Tls,
 };
-use crate::isolated::Isolated;
+use crate::{isolated::Isolated, log_limit::LogLimit};
 
 /// The longest timeout of an I/O operation: longer than a process runs, and without an overflow of the
 /// clock.
@@ -177,7 +178,7 @@ fn open(listen: Listen) -> Result<Listener, AdminError> {
         Ok(listener)
     };
     match listen {
-        Listen::Address(address) => Listener::bind(address)
+        Listen::Address(address) => listen::bind(address)
             .and_then(non_blocking)
             .map_err(|source| AdminError::Bind { address, source }),
         Listen::Listener(listener) => {
@@ -191,8 +192,6 @@ async fn accept<R: Respond>(port: BoundPort<R>, stop: &CancellationToken) {
     /// Each further failure in a row doubles it.
     const PAUSE: Duration = Duration::from_millis(50);
     const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-    /// The time between two warnings.
-    const WARNING: Duration = Duration::from_secs(60);
 
     let BoundPort {
         listener,
@@ -215,7 +214,7 @@ async fn accept<R: Respond>(port: BoundPort<R>, stop: &CancellationToken) {
     let mut table = ConnectionTable::new(total, per_client);
     let mut connections = JoinSet::new();
     let mut handles = HashMap::new();
-    let (mut pause, mut warned) = (PAUSE, None::<Instant>);
+    let (mut pause, warnings) = (PAUSE, LogLimit::default());
     loop {
         tokio::select! {
             biased;
@@ -241,8 +240,7 @@ async fn accept<R: Respond>(port: BoundPort<R>, stop: &CancellationToken) {
                     yield_now().await;
                 }
                 Err(error) => {
-                    if warned.is_none_or(|it| it.elapsed() >= WARNING) {
-                        warned = Some(Instant::now());
+                    if warnings.is_due() {
                         log::warn!(server = R::SERVER, %error, "server cannot accept a connection");
                     }
                     // Closes connections that have ended meanwhile.
@@ -292,7 +290,14 @@ async fn connect<R: Respond>(
     let handshake = stop.run_until_cancelled(timeout(read_timeout, tls.accept(stream)));
     match handshake.await {
         Some(Ok(Ok(stream))) => serve(stream, client, responder, stop).await,
-        Some(Ok(Err(error))) => log::debug!(%error, "a TLS handshake failed"),
+        Some(Ok(Err(error))) => {
+            // Not of a client that only opens a connection, such as the probe of a port.
+            if error.kind() == io::ErrorKind::InvalidData && tls.failures().is_due() {
+                log::warn!(server = R::SERVER, %client, %error, "a TLS handshake failed");
+            } else {
+                log::debug!(server = R::SERVER, %client, %error, "a TLS handshake failed");
+            }
+        }
         Some(Err(_)) => log::debug!("a TLS handshake took too long"),
         None => {}
     }

@@ -27,6 +27,10 @@ impl Tls {
         match files {}
     }
 
+    pub(super) fn failures(&self) -> &crate::log_limit::LogLimit {
+        match *self {}
+    }
+
     #[expect(
         clippy::unused_async,
         reason = "the same signature as with the feature"
@@ -45,6 +49,7 @@ mod enabled {
         time::Duration,
     };
 
+    use prometheus::IntCounter;
     use tokio_rustls::{
         TlsAcceptor,
         rustls::{
@@ -57,7 +62,7 @@ mod enabled {
     use windlass_informer::log;
 
     use super::{AdminError, Stream};
-    use crate::blocking_call::BlockingCall;
+    use crate::{blocking_call::BlockingCall, log_limit::LogLimit};
 
     /// The time between two reads of the files, like controller-runtime's `certwatcher`. A certificate
     /// is renewed long before it expires.
@@ -79,6 +84,8 @@ mod enabled {
         files: Files,
         acceptor: Arc<Mutex<TlsAcceptor>>,
         reload: BlockingCall<()>,
+        failures: LogLimit,
+        errors: Option<IntCounter>,
     }
 
     // === impl Files ===
@@ -94,6 +101,10 @@ mod enabled {
             let chain: Vec<_> = CertificateDer::pem_slice_iter(&certificate)
                 .collect::<Result<_, _>>()
                 .map_err(|error| unusable(&self.certificate, io::Error::other(error)))?;
+            if chain.is_empty() {
+                let error = io::Error::other("the file has no certificate");
+                return Err(unusable(&self.certificate, error));
+            }
             let key = PrivateKeyDer::from_pem_slice(&key)
                 .map_err(|error| unusable(&self.key, io::Error::other(error)))?;
             let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -116,7 +127,23 @@ mod enabled {
                 files,
                 acceptor,
                 reload: BlockingCall::new(MAX_AGE),
+                failures: LogLimit::default(),
+                errors: None,
             })
+        }
+
+        /// Counts reads of the files that fail.
+        #[cfg(feature = "webhook")]
+        pub(crate) fn count_errors(self, errors: IntCounter) -> Self {
+            Self {
+                errors: Some(errors),
+                ..self
+            }
+        }
+
+        /// The limit of log lines about handshakes that failed.
+        pub(in crate::admin) fn failures(&self) -> &LogLimit {
+            &self.failures
         }
 
         /// Runs the TLS handshake on `stream`, with the newest certificate.
@@ -129,9 +156,11 @@ mod enabled {
         /// network.
         async fn acceptor(&self) -> TlsAcceptor {
             let (files, acceptor) = (self.files.clone(), Arc::clone(&self.acceptor));
+            let errors = self.errors.clone();
             let reload = move || match files.load() {
                 Ok(newer) => *lock(&acceptor) = newer,
                 Err(error) => {
+                    errors.iter().for_each(IntCounter::inc);
                     let error = windlass_informer::ErrorChain::new(&error);
                     log::warn!(%error, "cannot reload the TLS files, using the previous ones");
                 }

@@ -12,12 +12,12 @@ use crate::{AdminServer, LeaderElection, watchdog::BlockedTimeouts, webhook::Web
 /// ```
 /// use std::time::Duration;
 ///
-/// use windlass_operator::{AdminServer, Operator};
+/// use windlass_operator::{AdminServer, Listen, Operator};
 ///
 /// let operator = Operator::builder()
 ///     // All addresses, because the kubelet and Prometheus connect from outside the pod. A
 ///     // NetworkPolicy should admit only these two.
-///     .admin_server(AdminServer::new(([0, 0, 0, 0], 8080)))
+///     .admin_server(AdminServer::new(Listen::port(8080)))
 ///     .drain_timeout(Duration::from_secs(50))
 ///     .build();
 /// # drop(operator);

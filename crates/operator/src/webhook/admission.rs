@@ -1,6 +1,8 @@
 //! Admission webhooks: the handlers' results, and the responses to `AdmissionReview`s.
 
-use std::{any::Any, error::Error, fmt, future::Future};
+use std::{
+    any::Any, borrow::Cow, collections::BTreeMap, error::Error, fmt, future::Future, pin::pin,
+};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -11,11 +13,14 @@ use kube::{
         admission::{AdmissionRequest, AdmissionResponse, META_API_VERSION_V1, META_KIND},
     },
 };
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use windlass_informer::{ErrorChain, api_request::decode_value, log, one_line};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+use windlass_informer::{
+    ErrorChain, GuardedSpan, ObjectKey, api_request::decode_text, log, one_line,
+};
 
 use super::{merge::merge, review};
+use crate::trace;
 
 /// The warnings of an admission webhook, which the API server passes to its client. kubectl prints
 /// them.
@@ -54,13 +59,23 @@ pub enum AdmissionError {
 }
 
 /// A review that was read: the request, its objects as JSON, and the response to complete.
-struct Received<T: Resource> {
-    path: String,
+struct Received<'a, T: Resource> {
+    path: &'a str,
     /// Without its objects.
     request: AdmissionRequest<T>,
-    object: Value,
-    old_object: Value,
+    object: Option<&'a RawValue>,
+    old_object: Option<&'a RawValue>,
     response: AdmissionResponse,
+}
+
+/// The kind and the version of an object.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ObjectTypes<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) api_version: Cow<'a, str>,
 }
 
 // === impl Warnings ===
@@ -153,14 +168,16 @@ impl From<kube::Error> for AdmissionError {
 
 // === impl Received ===
 
-impl<T: Resource + DeserializeOwned> Received<T> {
+impl<'a, T: Resource + DeserializeOwned> Received<'a, T> {
     /// Reads a review. The error is the response to one that is malformed.
-    fn read(request: &Request<Bytes>) -> Result<Self, Box<Response<Bytes>>> {
-        let path = request.uri().path().to_owned();
-        let mut wire = review::read(request, META_KIND, META_API_VERSION_V1)?;
-        let mut taken = |field| wire.get_mut(field).map(Value::take).unwrap_or_default();
+    fn read(request: &'a Request<Bytes>) -> Result<Self, Box<Response<Bytes>>> {
+        let path = request.uri().path();
+        let mut fields: BTreeMap<Cow<'_, str>, &RawValue> =
+            review::read(request, META_KIND, META_API_VERSION_V1)?;
+        let mut taken = |name| fields.remove(name).filter(|it| it.get() != "null");
         let (object, old_object) = (taken("object"), taken("oldObject"));
-        let mut request: AdmissionRequest<T> = decode_value(wire).map_err(|error| {
+        let rest = serde_json::to_string(&fields).unwrap_or_default();
+        let mut request: AdmissionRequest<T> = decode_text(&rest).map_err(|error| {
             let text = format!("the request of the review does not decode: {error}");
             Box::new(review::refuse(StatusCode::BAD_REQUEST, text))
         })?;
@@ -178,34 +195,49 @@ impl<T: Resource + DeserializeOwned> Received<T> {
         })
     }
 
+    /// The span of the call of the handler.
+    fn span(&self) -> GuardedSpan {
+        let AdmissionRequest {
+            uid,
+            kind,
+            name,
+            namespace,
+            ..
+        } = &self.request;
+        let key = ObjectKey::new(&**name);
+        let key = namespace.iter().fold(key, |key, it| key.within(&**it));
+        trace::webhook(self.path, uid, &kind.kind, &key)
+    }
+
     /// Decodes the objects. The error is the response if one does not decode.
     fn decode_objects(mut self) -> Result<Self, Box<Response<Bytes>>> {
         let objects = (
-            decode("object", &self.object),
-            decode("old object", &self.old_object),
+            decode("object", self.object),
+            decode("old object", self.old_object),
         );
         match objects {
             (Ok(new), Ok(old)) => (self.request.object, self.request.old_object) = (new, old),
             (Err(error), _) | (_, Err(error)) => {
                 let denied = Denied::new(error).code(400);
-                return Err(finish(&self.path, self.response, Err(denied.into())).into());
+                return Err(finish(self.path, self.response, Err(denied.into())).into());
             }
         }
         Ok(self)
     }
 }
 
-fn decode<T>(field: &str, object: &Value) -> Result<Option<T>, String>
+fn decode<T>(field: &str, object: Option<&RawValue>) -> Result<Option<T>, String>
 where
     T: Resource + DeserializeOwned,
 {
-    if object.is_null() {
+    let Some(object) = object else {
         return Ok(None);
-    }
+    };
     // Another version may decode too, with other fields. Types such as `DynamicObject` have no kind.
     if let Some(types) = (&() as &dyn Any).downcast_ref::<T::DynamicType>() {
         let expected = [T::kind(types), T::api_version(types)];
-        let found = ["kind", "apiVersion"].map(|name| object[name].as_str().unwrap_or_default());
+        let found: ObjectTypes<'_> = serde_json::from_str(object.get()).unwrap_or_default();
+        let found = [found.kind, found.api_version];
         if expected != found {
             let ([kind, version], [other, other_version]) = (expected, found);
             return Err(format!(
@@ -214,7 +246,7 @@ where
             ));
         }
     }
-    let decoded = decode_value(object.clone());
+    let decoded = decode_text(object.get());
     decoded
         .map(Some)
         .map_err(|error| format!("the {field} does not decode: {error}"))
@@ -232,18 +264,14 @@ where
     E: Into<AdmissionError>,
 {
     match Received::read(&request).and_then(Received::decode_objects) {
-        Ok(Received {
-            path,
-            request,
-            response,
-            ..
-        }) => {
-            let decision = handler(request).await;
-            finish(
-                &path,
-                response,
-                decision.map(Into::into).map_err(Into::into),
-            )
+        Ok(received) => {
+            let span = received.span();
+            let handled = async {
+                let decision = handler(received.request).await;
+                let decision = decision.map(Into::into).map_err(Into::into);
+                finish(received.path, received.response, decision)
+            };
+            span.within(pin!(handled)).await
         }
         Err(response) => *response,
     }
@@ -264,41 +292,63 @@ where
         Err(response) => return *response,
     };
     // A delete has only an old object, which no webhook can change. It may be one that does not decode.
-    if received.object.is_null() {
-        return finish(&received.path, received.response, Ok(Warnings::default()));
-    }
-    let Received {
-        path,
-        mut request,
-        object: raw,
-        response,
-        ..
-    } = match received.decode_objects() {
+    let Some(raw) = received.object else {
+        return finish(received.path, received.response, Ok(Warnings::default()));
+    };
+    let received = match received.decode_objects() {
         Ok(received) => received,
         Err(response) => return *response,
     };
+    let span = received.span();
+    let Received {
+        path,
+        mut request,
+        response,
+        ..
+    } = received;
     let Some(object) = request.object.take() else {
-        return finish(&path, response, Ok(Warnings::default()));
+        return finish(path, response, Ok(Warnings::default()));
     };
     let before = serde_json::to_value(&object);
-    let after = match handler(object, request).await {
+    let after = match span.within(pin!(handler(object, request))).await {
         Ok(object) => serde_json::to_value(&object),
-        Err(error) => return finish(&path, response, Err(error.into())),
+        Err(error) => {
+            return span.in_scope(|| finish(path, response, Err(error.into())));
+        }
     };
     let (before, after) = match (before, after) {
         (Ok(before), Ok(after)) => (before, after),
-        (Err(error), _) | (_, Err(error)) => return finish(&path, response, Err(failed(error))),
+        (Err(error), _) | (_, Err(error)) => return finish(path, response, Err(failed(error))),
     };
-    let mut merged = raw.clone();
-    merge(&mut merged, &before, &after);
-    let patch = json_patch::diff(&raw, &merged);
+    if before == after {
+        return finish(path, response, Ok(Warnings::default()));
+    }
+    let patch = match changes(raw, before, after) {
+        Ok(patch) => patch,
+        Err(error) => return finish(path, response, Err(Denied::new(error).code(400).into())),
+    };
     if patch.is_empty() {
-        return finish(&path, response, Ok(Warnings::default()));
+        return finish(path, response, Ok(Warnings::default()));
     }
     match response.with_patch(patch) {
-        Ok(response) => finish(&path, response, Ok(Warnings::default())),
+        Ok(response) => finish(path, response, Ok(Warnings::default())),
         Err(error) => review::failed(&error.to_string()),
     }
+}
+
+/// The changes to `raw` that make the change from `before` to `after`. The error says why `raw` cannot be
+/// read.
+fn changes(raw: &RawValue, before: Value, after: Value) -> Result<json_patch::Patch, String> {
+    let read = || {
+        decode_text(raw.get()).map_err(|error| {
+            format!("the object cannot be changed, because it does not decode: {error}")
+        })
+    };
+    let mut merged = read()?;
+    merge(&mut merged, &before, &after);
+    // Read again instead of kept from before, so that at most three values are in memory.
+    drop((before, after));
+    Ok(json_patch::diff(&read()?, &merged))
 }
 
 fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> AdmissionError {

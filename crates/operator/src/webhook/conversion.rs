@@ -1,27 +1,19 @@
 //! Conversion webhooks: objects of one kind between the versions of its definition.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use kube::{
-    Resource,
-    core::{
-        Status, TypeMeta,
-        conversion::{ConversionRequest, ConversionResponse},
-    },
-};
+use kube::Resource;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use tokio::task::yield_now;
-use windlass_informer::{ObjectKey, api_request::decode_value, log, one_line, panic_message};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+use windlass_informer::api_request::decode_text;
 
-use super::{carry::carry, review};
+use super::{
+    carry::carry,
+    conversions::{ErasedConversion, Head},
+};
 
 /// The versions of a kind, and how its objects are converted between them: each version to the hub `H`
 /// and back, so that a further version needs two conversions.
@@ -39,7 +31,7 @@ use super::{carry::carry, review};
 /// to the stored version at each write. It copies the `metadata`, has no side effects and reads nothing
 /// else. It succeeds for each object that the definition allows: one object that cannot be converted makes
 /// every list of the kind in that version fail, also those of the operator. An object with more than 128
-/// levels is not read.
+/// levels is not converted.
 ///
 /// A pod whose readiness includes its informers (`/ready`) becomes ready only after they have listed, and
 /// they may need these conversions: `docs/deploying.md` says how the first pod becomes reachable.
@@ -100,16 +92,14 @@ use super::{carry::carry, review};
 /// ```
 pub struct Conversion<H> {
     kind: Cow<'static, str>,
+    group: Cow<'static, str>,
     versions: BTreeMap<String, Version<H>>,
 }
-
-const META_KIND: &str = "ConversionReview";
-const META_API_VERSION_V1: &str = "apiextensions.k8s.io/v1";
 
 /// The conversions of one version.
 struct Version<H> {
     /// Also returns the object as its type writes it.
-    to_hub: fn(&Value) -> Result<(H, Value), String>,
+    to_hub: fn(&str) -> Result<(H, Value), String>,
     from_hub: fn(H) -> Result<Value, String>,
     /// An object of this version as its type reads and writes it. `None` if it does not decode.
     read: fn(&Value) -> Option<Value>,
@@ -131,6 +121,7 @@ where
         };
         Self {
             kind: H::kind(&()),
+            group: H::group(&()),
             versions: [(H::api_version(&()).into_owned(), hub)].into(),
         }
     }
@@ -157,114 +148,46 @@ where
         self.versions.insert(name, version);
         self
     }
+}
 
-    /// Answers a review.
-    pub(super) async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let wire = match review::read(&request, META_KIND, META_API_VERSION_V1) {
-            Ok(wire) => wire,
-            Err(response) => return *response,
-        };
-        let mut request: ConversionRequest = match decode_value(wire) {
-            Ok(request) => request,
-            Err(error) => {
-                let text = format!("the request of the review does not decode: {error}");
-                return review::refuse(StatusCode::BAD_REQUEST, text);
-            }
-        };
-        request.types = Some(TypeMeta {
-            api_version: META_API_VERSION_V1.to_owned(),
-            kind: META_KIND.to_owned(),
-        });
-        let objects = std::mem::take(&mut request.objects);
-        let desired = request.desired_api_version.clone();
-        let response = ConversionResponse::for_request(request);
-        let mut converted = Vec::with_capacity(objects.len());
-        for object in objects {
-            match self.convert_caught(object, &desired) {
-                Ok(object) => converted.push(object),
-                Err(error) => {
-                    let status = Status::failure(&error, "ConversionFailed");
-                    return review::answer(&response.failure(status).into_review(), true);
-                }
-            }
-            // A list can have many objects, and other tasks use the same threads.
-            yield_now().await;
-        }
-        review::answer(&response.success(converted).into_review(), false)
+impl<H> ErasedConversion for Conversion<H>
+where
+    H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
+{
+    fn kind(&self) -> [&str; 2] {
+        [&*self.kind, &*self.group]
     }
 
-    /// Converts an object, and names it if the conversion panics.
-    fn convert_caught(&self, object: Value, desired: &str) -> Result<Value, String> {
-        let key = ObjectKey::new(object["metadata"]["name"].as_str().unwrap_or_default());
-        let namespace = object["metadata"]["namespace"].as_str();
-        let key = namespace.into_iter().fold(key, ObjectKey::within);
-        let from = object["apiVersion"].as_str().unwrap_or_default().to_owned();
-        let converted = catch_unwind(AssertUnwindSafe(|| self.convert(object, desired)));
-        // Any client can state the names.
-        let [object, from, to] =
-            [&*key.to_string(), &*from, desired].map(|it| one_line(it).into_owned());
-        let kind = &*self.kind;
-        if let Ok(Err(_)) = converted {
-            // Without the error: it may quote the object.
-            log::warn!(kind, object, from, to, "a conversion failed");
-        }
-        converted.unwrap_or_else(|panic| {
-            let panic = panic_message(panic);
-            log::error!(
-                kind,
-                object,
-                from,
-                to,
-                message = panic,
-                "a conversion panicked"
-            );
-            Err(format!(
-                "cannot convert {} {key} to {desired}: the conversion panicked: {panic}",
-                self.kind
-            ))
-        })
-    }
-
-    fn convert(&self, object: Value, desired: &str) -> Result<Value, String> {
-        let text = |field: &str| object[field].as_str().unwrap_or_default();
-        let (kind, from) = (text("kind").to_owned(), text("apiVersion").to_owned());
-        if from == desired {
-            return Ok(object);
-        }
-        let metadata = object["metadata"].clone();
-        let of = |name: &str| metadata[name].as_str().unwrap_or_default();
-        let failed = |error: String| {
-            let (namespace, name) = (of("namespace"), of("name"));
-            let slash = if namespace.is_empty() { "" } else { "/" };
-            format!(
-                "cannot convert {kind} {namespace}{slash}{name} from {from} to {desired}: {error}"
-            )
-        };
-        if kind != self.kind {
-            return Err(failed(format!("this webhook converts {}", self.kind)));
-        }
+    fn convert(
+        &self,
+        object: &RawValue,
+        head: &Head,
+        desired: &str,
+    ) -> Result<Box<RawValue>, String> {
         let version = |name: &str| {
             let known = || self.versions.keys().cloned().collect::<Vec<_>>().join(", ");
             let version = self.versions.get(name);
-            version.ok_or_else(|| failed(format!("this webhook has the versions {}", known())))
+            version.ok_or_else(|| format!("this webhook has the versions {}", known()))
         };
-        let (source, target) = (version(&from)?, version(desired)?);
-        let (hub, known) = (source.to_hub)(&object).map_err(failed)?;
-        let mut converted = (target.from_hub)(hub).map_err(failed)?;
-        carry(&object, &known, &mut converted, target.read);
+        let (source, target) = (version(&head.api_version)?, version(desired)?);
+        let (hub, known) = (source.to_hub)(object.get())?;
+        let mut raw: Value = text(decode_text(object.get()))?;
+        let mut converted = (target.from_hub)(hub)?;
+        carry(&raw, &known, &mut converted, target.read);
         let Some(fields) = converted.as_object_mut() else {
-            return Err(failed("it was not converted to an object".to_owned()));
+            return Err("it was not converted to an object".to_owned());
         };
         let changed = fields.remove("metadata").unwrap_or_default();
+        let metadata = raw["metadata"].take();
         if metadata["uid"] != changed["uid"] {
             let error =
                 "its `metadata` was not copied, which would remove its labels and annotations";
-            return Err(failed(error.to_owned()));
+            return Err(error.to_owned());
         }
         fields.insert("metadata".to_owned(), with_metadata(metadata, changed));
         fields.insert("apiVersion".to_owned(), desired.into());
-        fields.insert("kind".to_owned(), kind.into());
-        Ok(converted)
+        fields.insert("kind".to_owned(), (&*self.kind).into());
+        text(to_raw_value(&converted))
     }
 }
 
@@ -299,14 +222,14 @@ fn with_metadata(mut metadata: Value, mut changed: Value) -> Value {
     metadata
 }
 
-fn decode<V: DeserializeOwned + Serialize>(object: &Value) -> Result<(V, Value), String> {
-    let object = text(decode_value(object.clone()))?;
+fn decode<V: DeserializeOwned + Serialize>(object: &str) -> Result<(V, Value), String> {
+    let object = text(decode_text(object))?;
     let known = encode(&object)?;
     Ok((object, known))
 }
 
 fn read<V: DeserializeOwned + Serialize>(object: &Value) -> Option<Value> {
-    Some(decode::<V>(object).ok()?.1)
+    encode(&V::deserialize(object).ok()?).ok()
 }
 
 fn encode<V: Serialize>(object: &V) -> Result<Value, String> {

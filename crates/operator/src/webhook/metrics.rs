@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, core::Collector};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, core::Collector};
 
 /// The metrics of a webhook server.
 #[derive(Clone)]
@@ -13,6 +13,7 @@ pub(crate) struct WebhookMetrics {
     requests: IntCounterVec,
     refused: IntCounterVec,
     latency: HistogramVec,
+    certificate_errors: IntCounter,
 }
 
 /// The buckets of the histogram: from a conversion of one object to the longest timeout of the API
@@ -47,11 +48,16 @@ impl WebhookMetrics {
             .buckets(SECONDS.to_vec()),
             &["webhook"],
         );
+        let certificate_errors = IntCounter::new(
+            "certwatcher_read_certificate_errors_total",
+            "Reads of the certificate of the webhooks, or of its key, that failed.",
+        );
         let valid = "the names in this file are valid";
         Self {
             requests: requests.expect(valid),
             refused: refused.expect(valid),
             latency: latency.expect(valid),
+            certificate_errors: certificate_errors.expect(valid),
         }
     }
 
@@ -60,7 +66,12 @@ impl WebhookMetrics {
             Box::new(self.requests.clone()),
             Box::new(self.refused.clone()),
             Box::new(self.latency.clone()),
+            Box::new(self.certificate_errors.clone()),
         ]
+    }
+
+    pub(super) fn certificate_errors(&self) -> IntCounter {
+        self.certificate_errors.clone()
     }
 
     pub(super) fn answered(&self, webhook: &str, code: u16, is_refused: bool, time: Duration) {

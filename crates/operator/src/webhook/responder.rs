@@ -17,6 +17,7 @@ use super::{
 use crate::{
     AdminLimits,
     admin::{Answer, Respond, RouteCall, Routes},
+    log_limit::LogLimit,
 };
 
 /// Answers the requests of the API server.
@@ -26,6 +27,8 @@ pub(super) struct Responder {
     pub(super) conversions: HashSet<String>,
     pub(super) metrics: WebhookMetrics,
     pub(super) call: RouteCall,
+    /// The limit of log lines about requests that are no reviews.
+    pub(super) refusals: LogLimit,
 }
 
 /// The default of the largest body of an `AdmissionReview` in bytes. It has two objects of 1.5 MiB, the
@@ -100,6 +103,9 @@ impl Respond for Responder {
         });
         let is_refused = answer.extensions().get::<Refused>().is_some();
         let code = answer.status().as_u16();
+        if answer.status().is_client_error() && self.refusals.is_due() {
+            log::warn!(path, code, "a webhook got a request that is no review");
+        }
         (self.metrics).answered(&path, code, is_refused, began.elapsed());
         answer
     }

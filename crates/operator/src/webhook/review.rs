@@ -1,21 +1,37 @@
 //! Reads reviews, the requests to webhooks, and writes their responses.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// Marks a response that denies a request, or that says that a conversion failed.
 #[derive(Clone, Copy)]
 pub(super) struct Refused;
 
+/// A review without its content.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    request: Option<&'a RawValue>,
+}
+
 /// Returns the field `request` of a review of this kind and version. The error is the response to a
 /// request that is no such review: a mistake of the configuration or of the client.
-pub(super) fn read(
-    request: &Request<Bytes>,
+///
+/// Objects stay text: a [`serde_json::Value`] takes up to 80 times its text, and has at most 128 levels.
+pub(super) fn read<'a, R: Deserialize<'a>>(
+    request: &'a Request<Bytes>,
     kind: &str,
     version: &str,
-) -> Result<Value, Box<Response<Bytes>>> {
+) -> Result<R, Box<Response<Bytes>>> {
     if request.method() != Method::POST {
         let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed");
         let allow = header::HeaderValue::from_static("POST");
@@ -30,22 +46,31 @@ pub(super) fn read(
         return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
     let bad = |text: String| Box::new(refuse(StatusCode::BAD_REQUEST, text));
-    let mut review: Value = serde_json::from_slice(request.body())
-        .map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
-    let types = ["kind", "apiVersion"].map(|field| review[field].as_str().unwrap_or_default());
-    if types[0] != kind {
+    let review: Review<'_> = serde_json::from_slice(request.body()).map_err(|error| {
+        let what = if error.is_data() {
+            format!("a review of kind {kind}")
+        } else {
+            "valid JSON".to_owned()
+        };
+        bad(format!("the body is not {what}: {error}"))
+    })?;
+    if review.kind != kind {
         return Err(bad(format!("the body is not a review of kind {kind}")));
     }
-    if types[1] != version {
+    if review.api_version != version {
         let text = format!(
             "only {version} is supported; set the review versions of the webhook to [\"v1\"]"
         );
         return Err(bad(text));
     }
-    match review.get_mut("request").map(Value::take) {
-        Some(request) if request.is_object() => Ok(request),
-        _ => Err(bad(format!("the {kind} has no request"))),
-    }
+    let Some(request) = review.request else {
+        return Err(bad(format!("the {kind} has no request")));
+    };
+    serde_json::from_str(request.get()).map_err(|error| {
+        bad(format!(
+            "the request of the review does not decode: {error}"
+        ))
+    })
 }
 
 /// The response with this review.

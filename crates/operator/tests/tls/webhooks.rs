@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    fs,
     net::SocketAddr,
     num::NonZeroUsize,
     sync::{
@@ -13,6 +14,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::admission::AdmissionRequest;
+use prometheus::Registry;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -23,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::Runnable;
 use windlass_operator::{AdminLimits, Denied, Operator, WebhookServer};
 
-use super::{Run, address, connect_over_tls, file, listener, status};
+use super::{Events, Run, address, connect_over_tls, file, listener, status};
 
 /// The API server would see an error if its next request met the end of the connection.
 #[tokio::test]
@@ -97,6 +99,70 @@ async fn a_request_in_progress_at_a_stop_is_answered_within_nine_seconds() {
     let answer = post(address, "/slow", &review("a")).await;
     assert!(answer.contains("\"allowed\":true"), "{answer}");
     run.await.expect("no panic").expect("no error");
+}
+
+/// As controller-runtime's `certwatcher`. Runs on paused time.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_cannot_be_read_again_is_counted() {
+    let folder = std::env::temp_dir().join(format!("windlass-tls-count-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let certificate = folder.join("tls.crt");
+    fs::copy(file("first.pem"), &certificate).expect("a copy");
+    let listener = listener();
+    let address = address(&listener);
+    let webhooks = WebhookServer::new(listener, &certificate, file("first-key.pem"));
+    let operator = Operator::builder().webhook_server(webhooks).build();
+    let registry = Registry::new();
+    for collector in operator.prometheus_collectors() {
+        registry.register(collector).expect("each has another name");
+    }
+    let count = || {
+        let families = registry.gather();
+        let errors = "certwatcher_read_certificate_errors_total";
+        let family = families.iter().find(|it| it.name() == errors);
+        family.expect(errors).get_metric()[0]
+            .get_counter()
+            .get_value()
+    };
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    connect(address).await;
+    assert_eq!(count().to_string(), "0");
+    fs::write(&certificate, "").expect("a file");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    connect(address).await;
+    assert_eq!(count().to_string(), "1");
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
+    _ = fs::remove_dir_all(folder);
+}
+
+/// A mistake of the configuration, which only the API server would report.
+#[tokio::test]
+async fn a_request_that_is_no_review_is_logged_once_a_minute() {
+    let events = Events::default();
+    let _logging = tracing::subscriber::set_default(events.subscriber(tracing::Level::INFO));
+    let (webhooks, address) = server();
+    let webhooks = webhooks
+        .validate("/allow", |_: AdmissionRequest<ConfigMap>| async {
+            Ok::<_, Denied>(())
+        })
+        .expect("a path");
+    let (stop, run) = start(webhooks);
+    // Any client can invent paths.
+    for (path, expected) in [("/other", 404), ("/allow", 400), ("/allow", 400)] {
+        let answer = post(address, path, "{}").await;
+        assert_eq!(status(answer.as_bytes()), Some(expected), "{answer}");
+    }
+    stop.cancel();
+    run.await.expect("no panic").expect("no error");
+    let events = events.text();
+    let warning = "a webhook got a request that is no review path=\"/allow\" code=400";
+    assert_eq!(events.matches(warning).count(), 1, "{events}");
+    assert_eq!(events.matches("WARN").count(), 1, "{events}");
 }
 
 /// A task that sets this when it ends.

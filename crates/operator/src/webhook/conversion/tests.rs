@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::to_raw_value};
 
-use super::Conversion;
+use super::{super::conversions::Conversions, Conversion};
 
 mod v1 {
     use super::{CustomResource, Deserialize, JsonSchema, Serialize};
@@ -75,13 +75,18 @@ fn convert_spec(spec: &Value) -> Result<Value, String> {
         "spec": spec,
     });
     let conversion = Conversion::<v2::Toy>::new().version::<v1::Toy>();
-    conversion.convert_caught(toy, "example.io/v2")
+    let mut conversions = Conversions::default();
+    assert!(conversions.add(conversion));
+    let toy = to_raw_value(&toy).expect("JSON");
+    let converted = conversions.convert(&toy, "example.io/v2")?;
+    Ok(serde_json::from_str(converted.get()).expect("JSON"))
 }
 
 #[test]
 fn a_conversion_that_panics_or_drops_the_metadata_names_the_object() {
     let error = convert(-1.0).expect_err("it panics");
-    let start = "cannot convert Toy shop/car to example.io/v2: the conversion panicked: a negative";
+    let start = "cannot convert Toy shop/car from example.io/v1 to example.io/v2: the conversion \
+                 panicked: a negative";
     assert!(error.starts_with(start), "{error}");
     let error = convert(0.0).expect_err("its labels would be removed");
     assert!(

@@ -5,6 +5,7 @@ use std::{
     env,
     error::Error,
     fs,
+    num::NonZeroU32,
     path::PathBuf,
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
@@ -15,10 +16,17 @@ use clap::{CommandFactory as _, Parser};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{Api, Config};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
 use windlass::{
-    Controller, ExponentialBackoff, InformerController, ListWatch, Watch,
+    Controller, ExponentialBackoff, Failure, Informer, InformerController, ListWatch, Outcome,
+    Request, Watch,
+    controller::ErrorReport,
     settings::{Settings, SettingsError},
+    source::Scripted,
 };
 use windlass_apiserver::ApiServer;
 
@@ -612,4 +620,44 @@ fn an_own_policy_wraps_the_backoff_of_the_settings() {
             .jitter(0.1)
     );
     assert_eq!(backoff.delay_after(3, 0.0), None);
+}
+
+/// Rows: BO-56
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_all_retries_also_holds_for_an_own_policy() {
+    let mut settings = parse("--retries-per-second=1").controller;
+    settings.retry_burst = Some(NonZeroU32::MIN);
+    let builder = settings.apply_to_informer_controller(InformerController::builder());
+    let controller = builder
+        .expect("it has an effect")
+        .retry_policy(|failed: &ErrorReport<'_>| {
+            (failed.attempt == 0).then_some(Duration::from_millis(10))
+        })
+        .on_error(|_| {})
+        .build()
+        .expect("good settings");
+    let (sender, mut calls) = tokio::sync::mpsc::unbounded_channel();
+    let fails = move |request: Request<ConfigMap>| {
+        _ = sender.send((request.attempt(), Instant::now()));
+        async { Err::<Outcome, _>(Failure::new("not yet")) }
+    };
+    let kind = controller.kind::<ConfigMap>("configs").expect("a new kind");
+    controller.add_reconciler(&kind, fails).expect("added");
+    let (script, source) = Scripted::new();
+    let informer = Informer::new(source);
+    controller.add_informer(&kind, &informer).expect("added");
+    let began = Instant::now();
+    let running = tokio::spawn(async move { controller.run(CancellationToken::new()).await });
+    let objects = ["a", "b", "c", "d"].map(|name| {
+        let object = json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "1" } });
+        serde_json::from_value(object).expect("a config map")
+    });
+    script.list(objects).await.expect("it runs");
+    let mut retries = Vec::new();
+    while retries.len() < 4 {
+        let (attempt, at) = calls.recv().await.expect("it runs");
+        retries.extend((attempt > 0).then(|| (at - began).as_secs()));
+    }
+    assert_eq!(retries, [0, 1, 2, 3]);
+    running.abort();
 }

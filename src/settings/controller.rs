@@ -14,7 +14,7 @@ use super::{
     error::{incomplete, unused},
     period, unless_empty,
 };
-use crate::{ControllerBuilder, ExponentialBackoff, level::Watchable, retry::RetryPolicy as _};
+use crate::{ControllerBuilder, ExponentialBackoff, level::Watchable};
 
 /// Settings of a [`Controller`](crate::Controller) or an
 /// [`InformerController`](crate::InformerController).
@@ -145,10 +145,10 @@ impl ControllerSettings {
             builder = builder.timeout(limit);
         }
         if let Some(retries) = self.backoff() {
-            builder = match self.retry_rate() {
-                Some((rate, burst)) => builder.retry_policy(retries.rate_limited(rate, burst)),
-                None => builder.retry_policy(retries),
-            };
+            builder = builder.retry_policy(retries);
+        }
+        if let Some((rate, burst)) = self.retry_rate() {
+            builder = builder.retry_rate(rate, burst);
         }
         if let Some(every) = self.longest_interval {
             builder = builder.longest_interval(every);
@@ -191,10 +191,10 @@ impl ControllerSettings {
             builder = builder.timeout(limit);
         }
         if let Some(retries) = self.backoff() {
-            builder = match self.retry_rate() {
-                Some((rate, burst)) => builder.retry_policy(retries.rate_limited(rate, burst)),
-                None => builder.retry_policy(retries),
-            };
+            builder = builder.retry_policy(retries);
+        }
+        if let Some((rate, burst)) = self.retry_rate() {
+            builder = builder.retry_rate(rate, burst);
         }
         if let Some(events) = self.queue_size {
             builder = builder.queue(events);
@@ -217,9 +217,9 @@ impl ControllerSettings {
         Ok(())
     }
 
-    /// The retry policy of these settings, or none if no setting of retries is set. A policy of your own
-    /// can wrap it. It does not have the limit `retriesPerSecond` of all objects, which
-    /// [`RetryPolicy::rate_limited`](crate::retry::RetryPolicy::rate_limited) sets.
+    /// The retry policy of these settings, or none if no setting of delays or of their number is set. A
+    /// policy of your own can wrap it. `retriesPerSecond` is not a part of it: that limit also holds for
+    /// a policy that replaces it.
     ///
     /// # Example
     ///
@@ -246,8 +246,7 @@ impl ControllerSettings {
     /// ```
     #[must_use]
     pub fn backoff(&self) -> Option<ExponentialBackoff> {
-        let delays = (self.retry_delay, self.retry_cap, self.max_retries);
-        if delays == (None, None, None) && self.retries_per_second.is_none() {
+        if (self.retry_delay, self.retry_cap, self.max_retries) == (None, None, None) {
             return None;
         }
         let first = self.retry_delay.unwrap_or(Duration::from_secs(1));

@@ -242,13 +242,22 @@ where
         }
     }
 
-    /// Deletes the children that Kubernetes does not delete. Returns whether one of them exists.
+    /// Deletes the children that Kubernetes does not delete: also those that have the parent as owner, if it
+    /// exists and has left the selector. Returns whether one of the others exists.
     async fn tear_down(&self, cx: &Context<P>, request: &SyncRequest<P>) -> Result<bool, Failure> {
         let children = cx.children()?;
         let (mut exists, mut errors) = (false, Vec::new());
+        let is_outside = match cx.object().meta() {
+            parent if parent.deletion_timestamp.is_some() => false,
+            parent => {
+                let read = children.read(&self.parent_kind, cx.key(), parent.uid.as_deref());
+                let read = read.await.map_err(ChildErrors::from);
+                read.map_err(ChildErrors::into_failure)?.is_some()
+            }
+        };
         for watched in &self.kinds {
             match children
-                .tear_down(&watched.kind, watched.stored(request))
+                .tear_down(&watched.kind, watched.stored(request), is_outside)
                 .await
             {
                 Ok(found) => exists |= found,

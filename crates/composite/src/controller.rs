@@ -33,7 +33,7 @@ use crate::threads::Threads;
 ///   garbage collector.
 ///
 /// *Required.* It is run once. No two controllers of a cluster have one name. The permissions to
-/// list, watch, get, patch and delete children, to list, watch and patch parents, and to patch their
+/// list, watch, get, patch and delete children, to list, watch, get and patch parents, and to patch their
 /// status.
 ///
 /// # Example

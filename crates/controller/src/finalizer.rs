@@ -206,7 +206,15 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
                 }
             };
             let refused = match written {
-                Ok(written) => return Ok(GoalOutcome::Reached(Arc::new(written))),
+                Ok(written) => {
+                    latest = Arc::new(written);
+                    let left = self.identity.names.plan(goal, latest.meta());
+                    if matches!(left, PatchPlan::Write(_)) {
+                        // A mutating webhook has changed what was written.
+                        continue;
+                    }
+                    return Ok(GoalOutcome::Reached(latest));
+                }
                 Err(error) => error,
             };
             match status(&refused) {

@@ -1,6 +1,6 @@
 //! `Runnable`: the trait of everything that an operator can run.
 
-use std::{error::Error, future::Future};
+use std::{error::Error, future::Future, sync::Arc};
 
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
@@ -139,5 +139,66 @@ impl Runnable for InformerController {
 
     fn informer_controller(&self) -> Option<InformerController> {
         Some(self.clone())
+    }
+}
+
+/// Keeps a handle to a controller that an operator runs, for example to add a watch to it.
+///
+/// # Example
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_controller::{Context, Controller, Failure, Outcome, Runnable, Trigger, Watch};
+///
+/// fn add(_: impl Runnable) {}
+///
+/// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let configs = Controller::<ConfigMap>::builder(client, Watch::all());
+/// let reconcile = |_: Context<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+/// let controller = Arc::new(configs.build(reconcile)?);
+/// add(Arc::clone(&controller)); // as `Operator::add_controller` takes it
+/// println!("{} of {}", controller.name(), controller.informers().list().len());
+/// # Ok(())
+/// # }
+/// ```
+impl<R: Runnable> Runnable for Arc<R> {
+    type Error = R::Error;
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), R::Error> {
+        (**self).run(stop).await
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        (**self).set_fence(fence);
+    }
+
+    fn informer_controller(&self) -> Option<InformerController> {
+        (**self).informer_controller()
+    }
+
+    fn register_finalizers(&self, registry: &FinalizerRegistry) -> Result<(), AddError> {
+        (**self).register_finalizers(registry)
+    }
+
+    fn health(&self) -> Vec<InformerHealth> {
+        (**self).health()
+    }
+
+    fn diagnostics(&self) -> Vec<InformerDiagnostics> {
+        (**self).diagnostics()
+    }
+
+    fn running_calls(&self) -> Vec<RunningCall> {
+        (**self).running_calls()
+    }
+
+    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
+        (**self).prometheus_collectors()
     }
 }

@@ -209,21 +209,32 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Cancels all pending calls of `handler`, now and of active turns. Reads all lanes. Returns
     /// the number of cancelled calls.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
+        self.cancel_those(handler, |_| true)
+    }
+
+    fn cancel_those(
+        &mut self,
+        handler: HandlerId,
+        unwanted: impl Fn(&Pending<P>) -> bool,
+    ) -> usize {
         self.calls.dismiss(handler);
         let mut cancelled = 0;
         for lane in self.lanes.ids_where(|lane| lane.has_pending(handler)) {
             let calls = &mut self.calls;
             cancelled += self.lanes.change(lane, |lane| {
-                lane.cancel(calls, |pending| pending.handler == handler)
+                lane.cancel(calls, |pending| {
+                    pending.handler == handler && unwanted(pending)
+                })
             });
         }
         cancelled
     }
 
-    /// Cancels all pending calls, and allows no further ones.
+    /// Cancels all pending calls except deferred deletes, which become due, and allows no further ones.
     pub(crate) fn cancel_all(&mut self) {
+        self.advance(Moment::NEVER);
         while let Some(handler) = self.calls.handler() {
-            self.cancel(handler);
+            self.cancel_those(handler, |pending| !pending.is_deferred_delete());
         }
     }
 

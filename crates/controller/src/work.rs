@@ -291,7 +291,10 @@ fn is_wanted<K: Send + Sync + 'static>(
     if predicates.is_empty() && finalizer.is_none() {
         return true;
     }
-    typed(event).is_none_or(|event| is_called_for(predicates, finalizer, &event))
+    typed(event).is_none_or(|event| {
+        let interest = finalizer.map(|it| it.on_event(&event));
+        is_called_for(predicates, interest, &event)
+    })
 }
 
 /// Converts the event for predicates. `None` if it does not decode; then it is accepted, so that

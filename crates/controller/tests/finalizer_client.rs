@@ -107,6 +107,9 @@ async fn a_patch_names_its_writer_and_a_read_does_not() {
         asked.lock().expect("no panic").push(line);
         let body = match request.uri().path() {
             "/api/v1/nodes" => json!({ "metadata": {}, "items": [{ "metadata": metadata }] }),
+            _ if request.method() == "PATCH" => {
+                json!({ "metadata": { "name": "web", "uid": "u" } })
+            }
             _ => json!({ "metadata": metadata }),
         };
         async move { Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(body.to_string()))) }

@@ -11,6 +11,7 @@ use serde_json::json;
 use windlass::{
     Watch,
     composite::{ChildConfig, CompositeController, FinalizeResponse, SyncResponse},
+    finalizer::OnSelectorExit,
 };
 
 use super::rig::{
@@ -227,6 +228,39 @@ on_both_servers! {
         cluster.forget_history().await;
         connection.release();
         until("the deletion", async || maps.get_opt("far").await.expect("an answer").is_none()).await;
+        running.stop().await;
+    }
+
+    /// Rows: RO-17
+    async fn the_children_of_a_parent_that_leaves_the_selector_are_deleted_if_that_is_set(cluster: Cluster) {
+        cluster.install(&Composite::crd()).await;
+        let maps = cluster.api_aside::<ConfigMap>();
+        let parents = cluster.api_aside::<Composite>();
+        let handler = Scripted::new();
+        let watch = Watch::from(cluster.api::<Composite>().await).settings(quick);
+        let name = format!("composites-{}", cluster.namespace());
+        let watch = watch.labels("app!=other");
+        let controller = CompositeController::builder(cluster.client().await, name, watch)
+            .child::<ConfigMap>(ChildConfig::apply())
+            .on_selector_exit(OnSelectorExit::CleanUp)
+            .build(handler.clone())
+            .expect("good settings");
+        let running = Running::start(controller);
+        let parent = composite(BLOG, Some("1"));
+        parents.create(&PostParams::default(), &parent).await.expect("a new object");
+        until("the child", async || maps.get_opt(BLOG).await.expect("an answer").is_some()).await;
+        let other = Patch::Merge(json!({ "metadata": { "labels": { "app": "other" } } }));
+        parents.patch(BLOG, &PatchParams::default(), &other).await.expect("patched");
+        until("the deletion", async || maps.get_opt(BLOG).await.expect("an answer").is_none()).await;
+        until("the release", async || {
+            parents.get(BLOG).await.expect("it exists").finalizers().is_empty()
+        })
+        .await;
+        assert_eq!(handler.calls(true).len(), 1);
+        // It is a new one.
+        let back = Patch::Merge(json!({ "metadata": { "labels": null } }));
+        parents.patch(BLOG, &PatchParams::default(), &back).await.expect("patched");
+        until("the child", async || maps.get_opt(BLOG).await.expect("an answer").is_some()).await;
         running.stop().await;
     }
 }

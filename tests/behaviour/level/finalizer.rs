@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use windlass::{
-    Context, ControllerBuilder, Failure, ObjectKey, ObjectReconciler, Outcome, Watch,
-    finalizer::OnSelectorExit,
+    Context, ControllerBuilder, Failure, Informer, ObjectKey, ObjectReconciler, Outcome, Watch,
+    finalizer::OnSelectorExit, source::Scripted,
 };
 
 use super::rig::{Rig, create, patch, say};
@@ -159,6 +159,35 @@ on_both_servers! {
         let gone = |gadget: Option<&Gadget>| gadget.is_none();
         await_condition(gadgets, "a", gone).await.expect("deleted");
         sometimes.forgets().await;
+        rig.stop().await;
+    }
+
+    /// The patch of the finalizer crossed the change that made it unneeded, and the informer lists
+    /// again after the object has left the selector: it has seen the change, and not the patch.
+    ///
+    /// Rows: BO-16
+    async fn an_object_outside_of_the_selector_loses_a_finalizer_that_no_informer_has_shown(cluster: Cluster) {
+        cluster.install(&Gadget::crd()).await;
+        let (sometimes, receiver) = Sometimes::new();
+        let (script, source) = Scripted::new();
+        let watch = Watch::from(Informer::new(source));
+        let builder = windlass::Controller::builder(cluster.client().await, watch);
+        let controller = builder.finalizer(FINALIZER).build(sometimes).expect("good settings");
+        let mut rig = Rig::start(controller, receiver);
+        script.list([]).await.expect("it runs");
+        let gadgets = cluster.api_aside::<Gadget>();
+        create(&gadgets, gadget("a", 2)).await;
+        let needed = gadgets.get("a").await.expect("there");
+        patch(&gadgets, "a", json!({ "spec": { "size": 1 } })).await;
+        let unneeded = gadgets.get("a").await.expect("there");
+        script.apply(needed).await.expect("it runs");
+        assert_eq!(rig.next().await, "a 1 reconcile");
+        let held = gadgets.get("a").await.expect("there");
+        assert_eq!(held.finalizers(), [FINALIZER]);
+        script.apply(unneeded.clone()).await.expect("it runs");
+        script.delete(unneeded).await.expect("it runs");
+        let is_released = |gadget: Option<&Gadget>| gadget.is_some_and(|it| it.finalizers().is_empty());
+        await_condition(gadgets, "a", is_released).await.expect("released");
         rig.stop().await;
     }
 }

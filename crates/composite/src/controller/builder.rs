@@ -115,8 +115,8 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
 
     /// Sets what happens when a parent with the finalizer leaves the selector of its watch. By default the
     /// finalizer is removed without a call of `finalize`, and this is logged at `WARN`. With
-    /// [`OnSelectorExit::CleanUp`] it is called, and children elsewhere are deleted after it. In both cases
-    /// the children that have the parent as owner stay as they are.
+    /// [`OnSelectorExit::CleanUp`] it is called, and the children are deleted after it. Otherwise they stay
+    /// as they are.
     pub fn on_selector_exit(self, then: OnSelectorExit) -> Self {
         let builder = self.builder.on_selector_exit(then);
         Self { builder, ..self }

@@ -150,9 +150,9 @@ impl Children {
     }
 
     /// Deletes the children of `kind` that Kubernetes does not delete together with their parent,
-    /// because they cannot have an owner reference to it: the `stored` ones, and those of earlier
-    /// calls that the store does not have yet. Returns whether one of them still exists; then it is
-    /// called again. Children with the annotation `windlass.dev/keep` stay.
+    /// because they cannot have an owner reference to it, and with `owned` also the others: the `stored`
+    /// ones, and those of earlier calls that the store does not have yet. Returns whether one of the former
+    /// still exists; then it is called again. Children with the annotation `windlass.dev/keep` stay.
     ///
     /// # Errors
     ///
@@ -161,30 +161,32 @@ impl Children {
         &self,
         kind: &ChildKind,
         stored: impl IntoIterator<Item = LazyObject<C>>,
+        owned: bool,
     ) -> Result<bool, ChildError> {
+        let is_owned = |key: &ObjectKey| self.parent.can_own(key.namespace());
         let (mut exists, mut failed) = (false, None);
         let mut known = Vec::new();
         for child in stored {
             let (key, metadata) = (child.key(), child.metadata());
             known.push(key.clone());
-            if self.parent.can_own(key.namespace()) {
+            if is_owned(&key) && !owned {
                 continue;
             }
             match self.remove_one(kind, &key, &metadata, None).await {
-                Ok(found) => exists |= found,
+                Ok(found) => exists |= found && !is_owned(&key),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
         let remembered = self.memory.lock().of_kind(&kind.resource());
         for (key, uid) in remembered {
-            if known.contains(&key) || self.parent.can_own(key.namespace()) {
+            if known.contains(&key) || (is_owned(&key) && !owned) {
                 continue;
             }
             let Some(metadata) = self.read(kind, &key, Some(&uid)).await? else {
                 continue;
             };
             match self.remove_one(kind, &key, &metadata, None).await {
-                Ok(found) => exists |= found,
+                Ok(found) => exists |= found && !is_owned(&key),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -195,7 +197,11 @@ impl Children {
     }
 
     /// Reads the metadata of an object from the API server, if it exists and has this uid.
-    async fn read(
+    ///
+    /// # Errors
+    ///
+    /// The error of the request.
+    pub async fn read(
         &self,
         kind: &ChildKind,
         key: &ObjectKey,

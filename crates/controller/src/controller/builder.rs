@@ -3,7 +3,7 @@
 use std::{
     fmt,
     future::Future,
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -42,6 +42,7 @@ use crate::{
 #[must_use = "a builder does nothing until it is built"]
 pub struct InformerControllerBuilder {
     settings: Settings,
+    retry_rate: Option<(NonZeroU32, NonZeroU32)>,
 }
 
 /// The settings of a controller.
@@ -119,6 +120,7 @@ impl InformerControllerBuilder {
                 seed: None,
                 finalizer_registry: None,
             },
+            retry_rate: None,
         }
     }
 
@@ -131,6 +133,10 @@ impl InformerControllerBuilder {
         static UNNAMED: AtomicUsize = AtomicUsize::new(0);
         if self.settings.name.is_empty() {
             self.settings.name = numbered(Self::DEFAULT_NAME, &UNNAMED);
+        }
+        if let Some((per_second, burst)) = self.retry_rate {
+            let limited = self.settings.retry.rate_limited(per_second, burst);
+            self.settings.retry = Box::new(limited);
         }
         let shared = Arc::new(Shared::new(self.settings)?);
         Ok(InformerController { shared })
@@ -148,6 +154,31 @@ impl InformerControllerBuilder {
     /// [`ExponentialBackoff::DEFAULT`], which repeats without end.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.settings.retry = Box::new(policy);
+        self
+    }
+
+    /// Limits the rate of all retries, whatever the [`retry_policy`](Self::retry_policy) is: `burst` at
+    /// once, and after that `per_second` each second, as [`RateLimited`](crate::RateLimited) does. By
+    /// default the policy alone decides.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::{num::NonZeroU32, time::Duration};
+    /// use windlass_controller::{ErrorReport, InformerController};
+    ///
+    /// const PER_SECOND: NonZeroU32 = NonZeroU32::new(10).unwrap();
+    /// const BURST: NonZeroU32 = NonZeroU32::new(100).unwrap();
+    ///
+    /// let controller = InformerController::builder()
+    ///     .retry_rate(PER_SECOND, BURST)
+    ///     .retry_policy(|_: &ErrorReport<'_>| Some(Duration::from_secs(1)))
+    ///     .build()?;
+    /// assert!(controller.pending_calls() == 0);
+    /// # Ok::<(), windlass_controller::BuildError>(())
+    /// ```
+    pub fn retry_rate(mut self, per_second: NonZeroU32, burst: NonZeroU32) -> Self {
+        self.retry_rate = Some((per_second, burst));
         self
     }
 

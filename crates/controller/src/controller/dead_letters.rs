@@ -346,6 +346,7 @@ mod tests {
             lane,
             call: RepeatableCall {
                 event: Event::Synced,
+                is_deferred: false,
                 attempt: 0,
                 state: None,
                 failed: None,

@@ -89,6 +89,9 @@ pub(crate) struct RepeatableCall {
     /// The event for which the handler is called.
     pub(crate) event: AnyEvent,
 
+    /// Whether the last call did nothing yet.
+    pub(crate) is_deferred: bool,
+
     /// The number of failed calls of this handler for this uid, in a row.
     pub(crate) attempt: u32,
 
@@ -306,6 +309,10 @@ impl RepeatableCall {
 }
 
 impl ScheduleItem for RepeatableCall {
+    fn is_deferred(&self) -> bool {
+        self.is_deferred
+    }
+
     fn uid(&self) -> Option<&str> {
         uid(&self.event)
     }

@@ -288,7 +288,9 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken, end: CancellationT
     let mut turns = 0;
     while let Some(mut guard) = take(&shared, &mut routes, &end).await {
         loop {
-            if drains && stop.is_cancelled() && matches!(guard.work(), Work::Retry(_)) {
+            let is_repeated =
+                |work: &Work<_, _>| matches!(work, Work::Retry(it) if !it.is_deferred_delete());
+            if drains && stop.is_cancelled() && is_repeated(guard.work()) {
                 guard.finish();
                 break;
             }

@@ -188,9 +188,10 @@ impl Turn<'_> {
             event,
             last_called,
             reasons,
+            resynced,
             ..
         } = &mut offer.event;
-        let reasons = *reasons;
+        let (reasons, is_resynced) = (*reasons, *resynced);
         for (handler, event) in recipients.iter(event) {
             let Some(action) = Action::of(event) else {
                 return Ok(now);
@@ -214,7 +215,7 @@ impl Turn<'_> {
             let attempt = Attempt {
                 number: attempt,
                 is_last: self.is_last(attempt),
-                is_repeated: false,
+                is_resynced,
                 reasons: reasons | deferred,
                 state,
                 ..Attempt::default()

@@ -62,21 +62,25 @@ pub(crate) trait OnEvent<K>: Send + Sync {
     /// Notes what the event shows, and returns whether the wrapper is called for it.
     fn on_event(&self, event: &Event<K>) -> Interest;
 
+    /// Like `on_event`, for the repetition of a call that has not succeeded: no, also if the predicates
+    /// of the inner handler reject the event.
+    fn on_repetition(&self, event: &Event<K>) -> Interest;
+
     /// Whether the wrapper waits for events of the object with this uid.
     fn awaits(&self, uid: Option<&Uid>) -> bool;
 }
 
-/// Whether a handler with these `predicates` and this `finalizer` is called for `event`.
+/// Whether a handler with these `predicates` is called for `event`. `interest` is that of its wrapper, if
+/// it has one.
 pub(crate) fn is_called_for<K: 'static>(
     predicates: &[&dyn Predicate<K>],
-    finalizer: Option<FinalizerHook<'_, K>>,
+    interest: Option<Interest>,
     event: &Event<K>,
 ) -> bool {
-    let interest = finalizer.map_or(Interest::Yes, |it| it.on_event(event));
     match interest {
-        Interest::No => false,
-        Interest::Yes => predicates.iter().all(|it| it.passes(event)),
-        Interest::Needed => true,
+        Some(Interest::No) => false,
+        Some(Interest::Yes) | None => predicates.iter().all(|it| it.passes(event)),
+        Some(Interest::Needed) => true,
     }
 }
 
@@ -103,6 +107,11 @@ impl<'a, K> FinalizerHook<'a, K> {
     #[must_use]
     pub fn on_event(&self, event: &Event<K>) -> Interest {
         self.wrapper.on_event(event)
+    }
+
+    /// Like [`on_event`](Self::on_event), for the repetition of a call that has not succeeded.
+    pub(crate) fn on_repetition(&self, event: &Event<K>) -> Interest {
+        self.wrapper.on_repetition(event)
     }
 
     /// Whether the wrapper waits for events of the object with this uid.

@@ -59,7 +59,7 @@ impl<R: KeyedResource> Calls<R> {
         if self.store.contains(key) {
             self.deferred.lock().insert(key.clone());
             let deferral = State::new(Deferral::default());
-            return Ok(Outcome::requeue_after(Self::DEFERRAL).state(deferral));
+            return Ok(Outcome::deferred(Self::DEFERRAL).state(deferral));
         }
         let was_deferred = self.deferred.lock().remove(key);
         if let Some(deferral) = request.state().and_then(State::get::<Deferral>) {

@@ -212,6 +212,12 @@ impl<K: Watchable> ControllerBuilder<K> {
         self.engine(|engine| engine.retry_policy(policy))
     }
 
+    /// Limits the rate of all retries, like
+    /// [`InformerControllerBuilder::retry_rate`](crate::InformerControllerBuilder::retry_rate).
+    pub fn retry_rate(self, per_second: NonZeroU32, burst: NonZeroU32) -> Self {
+        self.engine(|engine| engine.retry_rate(per_second, burst))
+    }
+
     /// Sets how many objects are reconciled concurrently, at most. The default is 16.
     pub fn concurrency(self, objects: NonZeroUsize) -> Self {
         self.engine(|engine| engine.concurrency(objects))

@@ -35,7 +35,7 @@ use crate::{EventPublisher, Fence, InformerController, RunError, Runnable};
 /// | a call ends with | the next call | result in the metrics |
 /// |--|--|--|
 /// | [`Outcome::done`](crate::Outcome::done) | the next event, or the longest interval | `success` |
-/// | [`Outcome::requeue_after`](crate::Outcome::requeue_after), [`again`](crate::Outcome::again) | after the delay at the latest; an event is earlier and drops it | `requeue_after` |
+/// | [`Outcome::requeue_after`](crate::Outcome::requeue_after), [`requeue_at`](crate::Outcome::requeue_at), [`again`](crate::Outcome::again) | after the delay at the latest; an event is earlier and drops it | `requeue_after` |
 /// | [`Outcome::unfinished`](crate::Outcome::unfinished) in a clean-up | the next event; the finalizer stays | `requeue_after` |
 /// | an error, a panic, the time limit | as [`failed`](super::ObjectReconciler::failed) says, by default the retry policy; never before a `Retry-After` in the error | `error` |
 /// | [`Failure::conflict`](crate::Failure::conflict), or a 409 `Conflict` of the API server | after the first delay of the policy at the latest; the attempt does not count | `conflict`, logged at `INFO` |

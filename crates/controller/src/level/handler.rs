@@ -89,8 +89,10 @@ where
         }
         let is_needed = self.calls.needs_finalizer(object);
         let is_deleted = request.action() == Action::Deleted;
-        // An object that is not shown any more may exist, without the label that is selected.
-        if is_needed || (is_held && (is_terminating || is_deleted)) {
+        // An object that is not shown any more may exist, without the label that is selected, and may have
+        // a finalizer that the informer has not shown.
+        let is_held_outside = is_deleted && (is_held || held.wrapper.is_stale(object));
+        if is_needed || (is_held && is_terminating) || is_held_outside {
             return held.wrapper.reconcile(request).await;
         }
         if is_deleted {

@@ -13,7 +13,7 @@ use super::{
     versions::{is_not_newer, is_older, is_older_state, is_terminating},
 };
 use crate::{
-    Interest,
+    Interest, OpinionatedReconciler, Reconciler,
     finalizer::{FinalizerPresence, OnEvent},
 };
 
@@ -60,6 +60,21 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
             _ => is_terminating(&**object) && is_ours(),
         }
     }
+    /// Notes what `event` shows, and returns whether the wrapper is called for it.
+    pub(super) fn on_event(&self, event: &Event<K>) -> Interest {
+        if let Event::Updated { old, new } = event
+            && self.is_received(old, new)
+        {
+            // For other events the wrapper notes it, after it has compared the states.
+            self.note_shown(new);
+            return Interest::No;
+        }
+        if self.needs(event) {
+            Interest::Needed
+        } else {
+            Interest::Yes
+        }
+    }
 }
 
 impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
@@ -95,23 +110,28 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     }
 }
 
-impl<K: Resource + Serialize + Send + Sync + 'static> OnEvent<K> for FinalizerState<K> {
+// === impl OpinionatedReconciler ===
+
+impl<K, R> OnEvent<K> for OpinionatedReconciler<K, R>
+where
+    K: Resource + Serialize + Send + Sync + 'static,
+    R: Reconciler<K>,
+{
     fn awaits(&self, uid: Option<&Uid>) -> bool {
-        self.memories.lock().get(uid).is_some()
+        self.state.memories.lock().get(uid).is_some()
     }
 
     fn on_event(&self, event: &Event<K>) -> Interest {
-        if let Event::Updated { old, new } = event
-            && self.is_received(old, new)
-        {
-            // For other events the wrapper notes it, after it has compared the states.
-            self.note_shown(new);
-            return Interest::No;
-        }
-        if self.needs(event) {
-            Interest::Needed
-        } else {
-            Interest::Yes
+        self.state.on_event(event)
+    }
+
+    fn on_repetition(&self, event: &Event<K>) -> Interest {
+        match self.state.on_event(event) {
+            Interest::Needed if !event.object().is_some_and(|it| is_terminating(&**it)) => {
+                Interest::Needed
+            }
+            Interest::Yes | Interest::Needed if self.accepts_repetition(event) => Interest::Yes,
+            _ => Interest::No,
         }
     }
 }

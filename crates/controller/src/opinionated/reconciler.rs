@@ -3,7 +3,7 @@
 mod calls;
 mod wrapper_call;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use kube::Resource;
 use serde::Serialize;
@@ -177,6 +177,11 @@ where
         self
     }
 
+    /// Whether `object` is from before our last patch.
+    pub(crate) fn is_stale(&self, object: &K) -> bool {
+        self.state.is_stale(object)
+    }
+
     /// Forgets an object that does not exist and had no finalizer of ours.
     pub(crate) fn forget(&self, object: &K) {
         self.state.forget(object);
@@ -207,15 +212,22 @@ where
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         self.check_announced(&request)?;
         if request.action() == Action::Deleted {
-            self.process_deleted(request).await
-        } else {
-            self.process(request).await
+            return self.process_deleted(request).await;
+        }
+        let resync = request.attempt.is_resynced.then(|| {
+            let (object, state) = (Arc::clone(request.object()), request.state().cloned());
+            (request.clone()).passed_on(Action::Resynced, object, None, state)
+        });
+        let outcome = self.process(request).await?;
+        match resync {
+            Some(resync) if outcome.is_declined() => self.process(resync).await,
+            _ => Ok(outcome),
         }
     }
 
     fn finalizer(&self) -> Option<FinalizerHook<'_, K>> {
         let identity = self.state.finalizers.identity();
-        Some(FinalizerHook::new(identity, &self.state))
+        Some(FinalizerHook::new(identity, self))
     }
 }
 

@@ -1,9 +1,9 @@
 //! `Outcome`: the success of a call, and whether to requeue.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use windlass_informer::random_seed;
+use windlass_informer::{random_seed, wall_clock};
 
 use super::State;
 
@@ -51,6 +51,25 @@ impl Outcome {
     /// [`RetryDequeuePolicy`](crate::RetryDequeuePolicy) keeps it.
     pub const fn requeue_after(delay: Duration) -> Self {
         Self::next(Next::Requeue(delay))
+    }
+
+    /// Repeats the call at `time`, or at once if that has passed. Like
+    /// [`requeue_after`](Self::requeue_after) with the time until then, so that a later change of the
+    /// clock does not affect it: a call may begin somewhat before `time` by that clock.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use windlass_controller::Outcome;
+    ///
+    /// let expires = SystemTime::now() + Duration::from_secs(3600);
+    /// assert!(Outcome::requeue_at(expires).delay() > Some(Duration::from_secs(3500)));
+    /// assert_eq!(Outcome::requeue_at(SystemTime::UNIX_EPOCH).delay(), Some(Duration::ZERO));
+    /// ```
+    pub fn requeue_at(time: impl Into<SystemTime>) -> Self {
+        let wait = time.into().duration_since(wall_clock());
+        Self::requeue_after(wait.unwrap_or_default())
     }
 
     /// Repeats the call at once.

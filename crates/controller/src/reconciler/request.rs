@@ -37,6 +37,8 @@ pub(crate) struct Attempt {
     pub(crate) is_last: bool,
     /// Whether it repeats an earlier call instead of being for a new event.
     pub(crate) is_repeated: bool,
+    /// Whether a resync was coalesced into its event.
+    pub(crate) is_resynced: bool,
     pub(crate) reasons: Reasons,
     /// Whether the stores did not show own writes in time.
     pub(crate) is_stale: bool,

@@ -132,6 +132,13 @@ where
         })
     }
 
+    fn on_repetition(&self, event: &Event<DynamicObject>) -> Interest {
+        let shown = self.reconciler.finalizer().zip(typed(event));
+        shown.map_or(Interest::Yes, |(finalizer, event)| {
+            finalizer.on_repetition(&event)
+        })
+    }
+
     fn awaits(&self, uid: Option<&Uid>) -> bool {
         let finalizer = self.reconciler.finalizer();
         finalizer.is_some_and(|finalizer| finalizer.awaits(uid))

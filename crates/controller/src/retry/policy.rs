@@ -105,6 +105,16 @@ where
     }
 }
 
+impl RetryPolicy for Box<dyn RetryPolicy> {
+    fn delay(&self, failed: &ErrorReport<'_>, random: f64) -> Option<Duration> {
+        (**self).delay(failed, random)
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        (**self).max_attempts()
+    }
+}
+
 // === impl NeverRetry ===
 
 impl RetryPolicy for NeverRetry {

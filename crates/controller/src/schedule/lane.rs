@@ -44,6 +44,11 @@ pub(crate) trait ScheduleItem {
         None
     }
 
+    /// Whether it is a call that was made, and did nothing yet.
+    fn is_deferred(&self) -> bool {
+        false
+    }
+
     /// The address of the object, if it is shared. Two items with the same address have the same
     /// object.
     fn address(&self) -> Option<usize> {

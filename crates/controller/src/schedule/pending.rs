@@ -72,6 +72,11 @@ pub(super) struct PendingCalls<P> {
 // === impl Pending ===
 
 impl<P: ScheduleItem> Pending<P> {
+    /// Whether it is the first call for a delete, which did nothing yet.
+    pub(crate) fn is_deferred_delete(&self) -> bool {
+        self.action == Action::Deleted && self.call.is_deferred()
+    }
+
     /// Whether the two share a slot: failed calls have a slot for each action, and requeues have
     /// one for all actions.
     fn same_slot(&self, other: &Self) -> bool {

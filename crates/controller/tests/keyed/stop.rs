@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_controller::{Fence, OnStop, Runnable as _};
 use windlass_informer::Change;
 
-use crate::support::{Fails, Recorder, Running, config, quiet, settle, start_empty};
+use crate::support::{Fails, Recorder, Running, config, quiet, recreated, settle, start_empty};
 
 /// Rows: CK-28
 #[tokio::test(start_paused = true)]
@@ -93,4 +93,34 @@ async fn nothing_is_drained_behind_a_closed_fence() {
     let ended = tokio::time::timeout(Duration::from_secs(10), running.stop()).await;
     ended.expect("it does not wait").expect("no error");
     assert_eq!(recorder.take().await, "begun, stopping, ended");
+}
+
+/// The delete was deferred, because the store had a successor, whose events then vanish.
+///
+/// Rows: CK-28, CK-30
+#[tokio::test(start_paused = true)]
+async fn a_deferred_delete_is_made_after_the_stop() {
+    let (script, recorder) = Recorder::new();
+    let running = start_empty(&script, &recorder).await;
+    script.apply(config("a", 1)).await.expect("it runs");
+    assert_eq!(recorder.take().await, "upsert shop/a 1");
+    recorder.hold();
+    script.apply(config("busy", 2)).await.expect("it runs");
+    recorder.until_running(1).await;
+    script.delete(config("a", 3)).await.expect("it runs");
+    script.apply(recreated("a", 4)).await.expect("it runs");
+    script.apply(config("other", 5)).await.expect("it runs");
+    // The delete is processed, and then another object before the rest of `a`.
+    recorder.release_one().await;
+    assert_eq!(
+        recorder.take().await,
+        "upsert shop/busy 2, upsert shop/other 5"
+    );
+    script.delete(recreated("a", 4)).await.expect("it runs");
+    settle().await;
+    running.stop.cancel();
+    recorder.release().await;
+    running.ended().await.expect("no error");
+    let lines = recorder.take().await;
+    assert!(lines.contains("delete shop/a 3"), "{lines}");
 }

@@ -215,3 +215,19 @@ async fn a_finalizer_is_removed_after_a_conflict() {
     assert_eq!(rig.world.finalizers("web").await, "gone");
     running.stop(&rig).await;
 }
+
+/// A mutating webhook is another writer whose change is a part of the answer.
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_the_server_accepts_and_a_webhook_undoes_is_sent_again() {
+    let rig = Rig::new();
+    for undone in [1, 3, 5] {
+        rig.world.plan(Fault::Undone(undone)).await;
+    }
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.logged().await, "web [wip], add web=1, web [own]");
+    rig.world.delete("web").await;
+    assert_eq!(rig.logged().await, "delete web=1, web []");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+    running.stop(&rig).await;
+}

@@ -10,12 +10,16 @@ use std::{
 
 use k8s_openapi::api::coordination::v1::Lease;
 use windlass_controller::{
-    Action, FinalizerTiming, GenerationChanged, InformerController, NeverRetry,
-    OpinionatedReconciler, OpinionatedWatcher, Outcome, Predicate, Reconciler, Request, Watcher,
+    Action, FinalizerName, FinalizerTiming, Finalizers, GenerationChanged, InformerController,
+    NeverRetry, OpinionatedReconciler, OpinionatedWatcher, Outcome, Predicate, Reconciler, Request,
+    Watcher,
 };
 use windlass_informer::Event;
 
-use crate::support::{Refused, Rig, Running, builder, pass, word};
+use crate::{
+    support::{Refused, Rig, Running, builder, pass, word},
+    world::Fault,
+};
 
 const TIMINGS: [FinalizerTiming; 2] = [
     FinalizerTiming::AfterFirstCall,
@@ -69,7 +73,7 @@ async fn exhaust(rig: &Rig, failing: &'static str) {
 async fn has_finished(rig: &Rig, controller: &InformerController, failing: &str) {
     let logged = rig.logged().await;
     assert!(logged.contains(failing), "{failing}: {logged}");
-    let finished = if failing == "created" { "own" } else { "gone" };
+    let finished = if failing == "deleted" { "gone" } else { "own" };
     assert_eq!(rig.world.finalizers("web").await, finished);
     assert!(controller.dead_letters().is_empty());
 }
@@ -251,5 +255,66 @@ async fn an_exhausted_call_of_a_watcher_is_repeated_also_by_a_change_that_its_pr
         assert!(logged.starts_with(failing), "{failing}: {logged}");
         assert!(controller.dead_letters().is_empty(), "{failing}");
         running.stop(&rig).await;
+    }
+}
+
+/// Another writer removes the finalizer by a change that the predicate rejects, and the first patch of
+/// the wrapper fails. The repetition of that patch also repeats the exhausted call.
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_call_is_not_lost_if_the_finalizer_cannot_be_written_at_a_rejected_change() {
+    for timing in TIMINGS {
+        for failing in ["created", "updated"] {
+            let rig = Rig::new();
+            let (controller, running) = start(&rig, timing, GenerationChanged, None).await;
+            if failing == "created" {
+                exhaust(&rig, failing).await;
+            } else {
+                rig.world.create("web", 1).await;
+                rig.logged().await;
+                rig.log.fail(failing);
+                rig.world.update("web", 2).await;
+                rig.logged().await;
+            }
+            assert_eq!(controller.dead_letters().len(), 1);
+            rig.log.succeed();
+            let next = rig.world.writes().await + 1;
+            rig.world.plan(Fault::Fails(next)).await;
+            rig.world.set_finalizers("web", &[]).await;
+            assert_eq!(rig.logged().await, "", "{timing:?} {failing}");
+            pass(60).await;
+            has_finished(&rig, &controller, failing).await;
+            running.stop(&rig).await;
+        }
+    }
+}
+
+/// Rows: GA-100
+#[tokio::test(start_paused = true)]
+async fn a_wrapper_in_a_wrapper_repeats_no_exhausted_call_for_a_rejected_change() {
+    for timing in TIMINGS {
+        for failing in ["created", "deleted"] {
+            let rig = Rig::new();
+            let controller = builder().retry_policy(NeverRetry).build();
+            let controller = controller.expect("good settings");
+            let leases = controller.kind("leases").expect("a new kind");
+            let inner = rig.reconciler().finalizer_timing(timing);
+            let name = FinalizerName::new("test.windlass.dev/outer").expect("a name");
+            let outer = Finalizers::new(rig.world.clone(), name).expect("a finalizer");
+            let outer = OpinionatedReconciler::new(outer, inner.filter(GenerationChanged));
+            let added = controller.add_reconciler(&leases, outer.finalizer_timing(timing));
+            added.expect("added");
+            let running = rig.start(controller.clone(), &leases, None).await;
+            exhaust(&rig, failing).await;
+            assert_eq!(controller.dead_letters().len(), 1, "{timing:?} {failing}");
+            rig.world.label("web", "a").await;
+            assert_eq!(rig.logged().await, "", "{timing:?} {failing}");
+            assert_eq!(controller.dead_letters().len(), 1, "{timing:?} {failing}");
+            rig.log.succeed();
+            rig.world.update("web", 2).await;
+            let logged = rig.logged().await;
+            assert!(logged.contains(failing), "{timing:?} {failing}: {logged}");
+            assert!(controller.dead_letters().is_empty());
+            running.stop(&rig).await;
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! A predicate of the inner handler that rejects an event cancels no call of it.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use windlass_controller::{
-    ExponentialBackoff, FinalizerTiming, GenerationChanged, LabelsChanged, NeverRetry,
+    Coalescing, ExponentialBackoff, FinalizerTiming, GenerationChanged, LabelsChanged, NeverRetry,
     OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request, RetryObject, State,
     Watcher,
 };
@@ -161,6 +161,34 @@ async fn an_event_that_the_predicate_rejects_is_not_passed_in_a_retry() {
     running.stop(&rig).await;
 }
 
+/// A resync that waits in the queue with an event that the predicate rejects.
+///
+/// Rows: GA-91
+#[tokio::test(start_paused = true)]
+async fn a_resync_is_passed_although_the_predicate_rejects_the_event_with_which_it_was_coalesced() {
+    let rig = Rig::new();
+    let builder = builder()
+        .concurrency(NonZeroUsize::MIN)
+        .coalescing(Coalescing::Always);
+    let controller = builder.build().expect("good settings");
+    let leases = controller.kind("leases").expect("a new kind");
+    let wrapped = rig.reconciler().filter(GenerationChanged);
+    let added = controller.add_reconciler(&leases, wrapped);
+    added.expect("added");
+    let running = rig.start(controller, &leases, Some(20)).await;
+    rig.world.create("web", 1).await;
+    rig.logged().await;
+    // The patch for another object keeps the only worker for 30 seconds.
+    let next = rig.world.writes().await + 1;
+    rig.world.plan(Fault::TimesOut(next)).await;
+    rig.world.create("block", 1).await;
+    rig.logged().await;
+    rig.world.label("web", "new").await;
+    pass(30).await;
+    assert_eq!(rig.logged().await, "resynced web=1");
+    running.stop(&rig).await;
+}
+
 /// The wrapper decides after the dead letters of the object were looked up.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_the_inner_predicate_rejects_removes_no_dead_letter() {
@@ -203,5 +231,20 @@ async fn an_event_that_the_inner_predicate_rejects_removes_no_dead_letter() {
         rig.logged().await;
         assert!(controller.dead_letters().is_empty(), "{last}");
     }
+    running.stop(&rig).await;
+}
+
+/// As for a predicate of any other handler: the event passes.
+#[tokio::test(start_paused = true)]
+async fn an_event_passes_if_the_inner_predicate_panics() {
+    let rig = Rig::new();
+    let panics = |_: &Event<Lease>| -> bool { panic!("no label") };
+    let running = rig.reconcile(rig.reconciler().filter(panics)).await;
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.logged().await, "web [wip], created web=1, web [own]");
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.logged().await, "updated web=2");
+    rig.world.delete("web").await;
+    assert_eq!(rig.logged().await, "deleted web=2, web []");
     running.stop(&rig).await;
 }

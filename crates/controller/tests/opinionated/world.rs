@@ -62,6 +62,8 @@ pub(crate) enum Fault {
     RebornAlike(u32),
     /// Before each patch up to this one, another writer adds its finalizer.
     RacesUntil(u32),
+    /// The patch is accepted, and a mutating webhook undoes it: 200.
+    Undone(u32),
     /// The patch is rejected permanently: 422.
     Refused(u32),
     /// The patch is rejected because of a race, although nothing has changed: 409.
@@ -259,6 +261,13 @@ impl PatchClient<Lease> for World {
                     // In virtual time: the limit of the client of finalizers.
                     tokio::time::sleep(Duration::from_secs(30)).await;
                     return Err(kube::Error::Service("timed out after 30s".into()));
+                }
+                Fault::Undone(n) if n == number => {
+                    return state
+                        .objects
+                        .get(name)
+                        .cloned()
+                        .ok_or_else(|| api(404, "NotFound"));
                 }
                 Fault::Vanishes(n) if n == number => state.vanish(name).await,
                 Fault::LosesReply(n) if n == number => fate = Err(false),

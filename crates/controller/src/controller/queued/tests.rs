@@ -66,6 +66,7 @@ fn a_pending_call_gets_the_newest_object_and_keeps_its_action() {
     ] {
         let mut call = RepeatableCall {
             event: notice(pending).event,
+            is_deferred: false,
             attempt: 1,
             state: None,
             failed: None,
@@ -172,6 +173,7 @@ fn an_object_is_identified_by_its_uid_and_a_state_by_its_address() {
     assert!(!added(&first).is_same_object(&added(&other)));
     let pending = RepeatableCall {
         event: added(&first).event,
+        is_deferred: false,
         attempt: 1,
         state: None,
         failed: None,

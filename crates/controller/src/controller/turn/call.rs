@@ -190,6 +190,7 @@ impl Turn<'_> {
         };
         let call = RepeatableCall {
             event: event.clone(),
+            is_deferred: true,
             attempt,
             state: state.map(Box::new),
             failed,
@@ -204,6 +205,7 @@ impl Turn<'_> {
         let delay = outcome.delay()?;
         let call = RepeatableCall {
             event: event.clone(),
+            is_deferred: false,
             attempt: 0,
             state: outcome.into_state().map(Box::new),
             failed: None,

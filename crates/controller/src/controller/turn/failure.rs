@@ -42,6 +42,7 @@ impl Turn<'_> {
         self.warn_of_ended_backoffs(invocation, backoff.ended);
         let call = RepeatableCall {
             event: invocation.event.clone(),
+            is_deferred: false,
             attempt,
             state: failed.instructions.state.or(state).map(Box::new),
             failed: Some(Box::new(LastFailure {

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Action, Failure, Outcome, Reconciler, Request, fence,
     finalizer::{FinalizerPresence, is_called_for},
-    work::guarded,
+    work::{call_user_code, guarded},
 };
 
 // === impl OpinionatedReconciler ===
@@ -276,7 +276,17 @@ where
         }
         let mut update = InnerCall::new(Action::Updated, false);
         update.old.clone_from(&call.old);
-        self.is_wanted(object, &update)
+        self.accepts_repetition(&event_of(object, &update))
+    }
+
+    /// Whether the predicates of the inner reconciler, and of a wrapper in it, accept the event for the
+    /// repetition of a call that has not succeeded.
+    pub(in crate::opinionated) fn accepts_repetition(&self, event: &Event<K>) -> bool {
+        let finalizer = self.reconciler.finalizer();
+        let interest = finalizer.map(|it| it.on_repetition(event));
+        let predicates = self.reconciler.predicates();
+        let accepts = || is_called_for(&predicates, interest, event);
+        call_user_code("predicate", accepts).unwrap_or(true)
     }
 
     /// Whether the predicates of the inner reconciler accept the event.
@@ -285,19 +295,29 @@ where
         if predicates.is_empty() && finalizer.is_none() {
             return true;
         }
-        let new = Arc::clone(object);
-        let event = match (inner.action, &inner.old) {
-            (Action::Updated, Some(old)) => Event::Updated {
-                old: LazyObject::from(Arc::clone(old)),
-                new,
-            },
-            (Action::Deleted, _) => Event::Deleted {
-                last: new,
-                missed: false,
-            },
-            (Action::Resynced, _) => Event::Resynced(new),
-            _ => Event::Added(new),
-        };
-        is_called_for(&predicates, finalizer, &event)
+        let event = event_of(object, inner);
+        let interest = finalizer.map(|it| it.on_event(&event));
+        let accepts = || is_called_for(&predicates, interest, &event);
+        call_user_code("predicate", accepts).unwrap_or(true)
+    }
+}
+
+/// The event that `inner` is for.
+fn event_of<K>(object: &Arc<K>, inner: &InnerCall<K>) -> Event<K>
+where
+    K: Resource + Serialize + Send + Sync + 'static,
+{
+    let new = Arc::clone(object);
+    match (inner.action, &inner.old) {
+        (Action::Updated, Some(old)) => Event::Updated {
+            old: LazyObject::from(Arc::clone(old)),
+            new,
+        },
+        (Action::Deleted, _) => Event::Deleted {
+            last: new,
+            missed: false,
+        },
+        (Action::Resynced, _) => Event::Resynced(new),
+        _ => Event::Added(new),
     }
 }

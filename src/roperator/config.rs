@@ -178,7 +178,8 @@ impl OperatorConfig {
         };
         let parents = Watch::<DynamicObject>::from((api, types));
         let name = self.operator_name.clone();
-        let builder = CompositeController::builder(client, name, parents);
+        let builder = CompositeController::builder(client, name, parents)
+            .children_with(&self.ownership_label_name);
         let builder = match &self.namespace {
             Some(namespace) => builder.children_in(namespace),
             None => builder,

@@ -69,6 +69,11 @@ impl<P: Watchable + Serialize> CompositeController<P> {
     /// Returns a builder of a controller for the objects of `parents`. `name` is the field manager of
     /// all writes, the label `app.kubernetes.io/managed-by` of the children, and the label `controller`
     /// of the metrics.
+    ///
+    /// The children are watched by that label. A program with another name, or another field manager,
+    /// does not see the existing children before it has applied them: those that no response has any
+    /// more stay, and no fields of them are removed. To rename a metric only, set the name in
+    /// [`with_controller`](CompositeBuilder::with_controller), and the field manager to the earlier name.
     pub fn builder(
         client: Client,
         name: impl Into<String>,

@@ -30,7 +30,8 @@ pub struct CompositeBuilder<P: Watchable> {
     builder: ControllerBuilder<P>,
     client: Client,
     parent_kind: ChildKind,
-    name: String,
+    /// The label of children by which they are watched.
+    label: String,
     namespace: Option<String>,
     kinds: Vec<DeclaredKind>,
 }
@@ -50,7 +51,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
         let parent_kind = ChildKind::of::<P>(parents.types());
         let builder = Controller::builder(client.clone(), parents)
             .name(name.clone())
-            .finalizer(name.clone())
+            .finalizer(name)
             .retry_policy(ExponentialBackoff::ROPERATOR)
             // Each change of a child causes a call, also an own one: the status follows from the
             // existing children.
@@ -59,7 +60,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
             builder,
             client,
             parent_kind,
-            name,
+            label: MANAGED_BY.to_owned(),
             namespace: None,
             kinds: Vec::new(),
         }
@@ -132,8 +133,19 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
         }
     }
 
+    /// Watches children by this label, which each child in a response has, with the value of
+    /// [`managed_by`]: for a program that had labels of its own.
+    #[doc(hidden)]
+    pub fn children_with(self, label: impl Into<String>) -> Self {
+        let label = label.into();
+        Self { label, ..self }
+    }
+
     /// Changes the settings of the underlying controller: concurrency, the time limit of calls, hooks.
     /// Its default retry policy is [`ExponentialBackoff::ROPERATOR`].
+    ///
+    /// The children are those of its field manager, as
+    /// [`CompositeController::builder`](crate::CompositeController::builder) says.
     pub fn with_controller(
         self,
         configure: impl FnOnce(ControllerBuilder<P>) -> ControllerBuilder<P>,
@@ -184,6 +196,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
             }
         }
         let mut builder = self.builder;
+        let selector = format!("{}={}", self.label, managed_by(builder.manager()));
         let mut kinds = Vec::with_capacity(self.kinds.len());
         for DeclaredKind {
             types,
@@ -197,8 +210,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
                 Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &types),
                 None => Api::all_with(self.client.clone(), &types),
             };
-            let written = format!("{MANAGED_BY}={}", managed_by(&self.name));
-            let children = Watch::<DynamicObject>::from((api, types.clone())).labels(written);
+            let children = Watch::<DynamicObject>::from((api, types.clone())).labels(&*selector);
             kinds.push(WatchedKind {
                 owned: builder.owns(children),
                 types,
@@ -220,7 +232,7 @@ impl<P: Watchable> fmt::Debug for CompositeBuilder<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<_> = self.kinds.iter().map(|it| &it.types.kind).collect();
         f.debug_struct("CompositeBuilder")
-            .field("name", &self.name)
+            .field("builder", &self.builder)
             .field("children", &kinds)
             .finish_non_exhaustive()
     }

@@ -172,6 +172,13 @@ impl<K: Watchable> ControllerBuilder<K> {
         self
     }
 
+    /// The field manager of the controller that these settings build.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn manager(&self) -> &str {
+        self.field_manager.as_ref().unwrap_or(&self.name)
+    }
+
     /// Takes over the fields of the status that `manager` has set with updates, for example the program
     /// that this one replaces: those that [`write_status`](super::Context::write_status) does not have are
     /// removed with its next write, which requires the verb `patch` for the kind. Without it the API

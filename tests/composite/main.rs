@@ -5,4 +5,5 @@ mod support;
 mod asynchronous;
 mod delays;
 mod steady;
+mod unseen;
 mod warnings;

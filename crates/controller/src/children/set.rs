@@ -11,8 +11,8 @@ use serde_json::Value;
 use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
-    Applied, ChildError, ChildKind, ChildMemory, ChildObject, ChildOutcome, Children, Contention,
-    Desired, InvalidChild, Parent, desired::Prepared, memory::ChildId, plan::is_marked,
+    Applied, ChildError, ChildKind, ChildMemory, ChildObject, Children, Contention, Desired,
+    InvalidChild, Parent, desired::Prepared, memory::ChildId, plan::is_marked,
 };
 
 /// A valid child that a parent should have. Created by [`Parent::check_one`].
@@ -39,7 +39,7 @@ pub struct AllApplied {
     pub errors: Vec<ChildError>,
     /// The children that another writer reverts. Pass them to `Context::report_contention`.
     pub contended: Vec<Contention>,
-    /// The time after which the first of the delayed children has to be applied.
+    /// The time after which the first of the children has to be applied again.
     pub repeat_after: Option<Duration>,
 }
 
@@ -208,10 +208,8 @@ impl Children {
             match applied {
                 Err(error) => all.errors.push(error),
                 Ok(applied) => {
-                    if let ChildOutcome::Delayed(wait) = applied.outcome {
-                        let first = all.repeat_after.map_or(wait, |it| it.min(wait));
-                        all.repeat_after = Some(first);
-                    }
+                    let delays = [all.repeat_after, applied.repeat_after];
+                    all.repeat_after = delays.into_iter().flatten().min();
                     all.contended.extend(applied.contention);
                 }
             }

@@ -139,6 +139,7 @@ impl ChildWrite<'_> {
             object: answer.get(self.kind)?,
             outcome,
             contention,
+            repeat_after: None,
         })
     }
 
@@ -205,6 +206,7 @@ impl ChildWrite<'_> {
                 key: self.id.key.clone(),
                 conflicts: Vec::new(),
             }),
+            repeat_after: None,
         })
     }
 

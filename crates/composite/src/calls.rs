@@ -27,7 +27,6 @@ use crate::{
 pub(crate) struct Calls<P: Watchable, H> {
     pub(crate) handler: H,
     pub(crate) kinds: Vec<WatchedKind<P>>,
-    pub(crate) parent_kind: ChildKind,
     /// Whether the schema of the parents has no `observedGeneration`.
     pub(crate) is_generation_undeclared: AtomicBool,
 }
@@ -99,14 +98,6 @@ where
         )
     }
 
-    /// The parent of `cx` as JSON: that of the store, which has all fields, if it has one.
-    fn observed(cx: &Context<P>) -> Value {
-        let stored = cx.stored();
-        let json = stored.as_ref().and_then(|it| it.as_erased().json());
-        let stored = json.and_then(|json| serde_json::from_str(json).ok());
-        stored.unwrap_or_else(|| serde_json::to_value(&**cx.object()).unwrap_or_default())
-    }
-
     /// Writes children and status of a response.
     async fn write(
         &self,
@@ -125,7 +116,7 @@ where
         if let Some(status) = wanted.status {
             let all_applied = written.all_applied && !wanted.is_finalizing;
             let ended = self
-                .write_status(cx, &children, status, all_applied, request.generation())
+                .write_status(cx, status, all_applied, request.generation())
                 .await;
             written.errors.extend(ended.err());
         }
@@ -205,34 +196,27 @@ where
     async fn write_status(
         &self,
         cx: &Context<P>,
-        children: &Children,
         status: Value,
         all_applied: bool,
         generation: i64,
     ) -> Result<(), ChildError> {
-        let object = Self::observed(cx);
-        let version = object["metadata"]["resourceVersion"].as_str();
-        let (version, observed) = (version.unwrap_or_default(), &object["status"]);
-        let kind = &self.parent_kind;
         let mut complete = status.clone();
         if !self.is_generation_undeclared.load(Ordering::Relaxed) {
-            observed_generation::add_to(&mut complete, generation, all_applied, observed);
+            let observed = cx.observed_status();
+            observed_generation::add_to(&mut complete, generation, all_applied, &observed);
         }
-        let ended = children
-            .apply_status(kind, &complete, version, observed)
-            .await;
-        match ended {
+        match cx.apply_status(&complete).await {
             Err(error)
                 if complete.get(observed_generation::FIELD).is_some()
                     && status.get(observed_generation::FIELD).is_none()
                     && observed_generation::is_refused(&error) =>
             {
                 // Another field can be undeclared too.
-                (children.apply_status(kind, &status, version, observed)).await?;
+                cx.apply_status(&status).await?;
                 if !self.is_generation_undeclared.swap(true, Ordering::Relaxed) {
                     log::warn!(
                         component = "CompositeController",
-                        kind = kind.resource(),
+                        object = %cx.key(),
                         "the status of the kind declares no observedGeneration, not writing it"
                     );
                 }

@@ -29,7 +29,6 @@ use crate::{
 pub struct CompositeBuilder<P: Watchable> {
     builder: ControllerBuilder<P>,
     client: Client,
-    parent_kind: ChildKind,
     /// The label of children by which they are watched.
     label: String,
     namespace: Option<String>,
@@ -48,7 +47,6 @@ struct DeclaredKind {
 
 impl<P: Watchable + Serialize> CompositeBuilder<P> {
     pub(crate) fn new(client: Client, name: String, parents: Watch<P>) -> Self {
-        let parent_kind = ChildKind::of::<P>(parents.types());
         let builder = Controller::builder(client.clone(), parents)
             .name(name.clone())
             .finalizer(name)
@@ -59,7 +57,6 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
         Self {
             builder,
             client,
-            parent_kind,
             label: MANAGED_BY.to_owned(),
             namespace: None,
             kinds: Vec::new(),
@@ -221,7 +218,6 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
         let controller = builder.build(Calls {
             handler,
             kinds,
-            parent_kind: self.parent_kind,
             is_generation_undeclared: AtomicBool::new(false),
         })?;
         Ok(CompositeController::new(controller, threads))

@@ -11,7 +11,7 @@ use windlass_informer::{
     api_request::{self, NOT_FOUND, RequestError, ResponseLimits, ServerStatus},
 };
 
-use super::{ChildError, ChildKind, plan::Preconditions};
+use super::{ChildError, ChildKind, migrate, plan::Preconditions};
 use crate::finalizer::kube_error;
 
 /// The limits of a response: objects of etcd have at most 1.5 MiB by default.
@@ -98,6 +98,20 @@ impl ObjectRequests<'_> {
             .header(CONTENT_TYPE, "application/merge-patch+json")
             .body(body.to_string().into_bytes());
         self.send(request).await
+    }
+
+    /// The merge patch that moves the fields of `earlier` managers in `answer`, the response to an apply,
+    /// to our applies. An apply after it removes those that it does not have. `None` if there are none.
+    pub(super) fn migration(&self, answer: &Value, earlier: &[String]) -> Option<Value> {
+        let subresource = self.subresource.trim_start_matches('/');
+        let entries = migrate::moved(answer, self.manager, earlier, subresource)?;
+        let text = |field: &str| answer["metadata"][field].as_str().unwrap_or_default();
+        let preconditions = Preconditions {
+            uid: text("uid").to_owned(),
+            version: text("resourceVersion").to_owned(),
+        };
+        let body = json!({ "metadata": { "managedFields": entries } });
+        Some(preconditions.added_to(&body, true))
     }
 
     /// Asks the API server whether it would create `body`, under a generated name.

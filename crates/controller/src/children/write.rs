@@ -13,7 +13,6 @@ use super::{
     digest,
     identity::is_kept,
     memory::{ChildId, Remembered, Reverts},
-    migrate,
     observed::Observed,
     plan::{APPLIED, ExistingChild, Preconditions, Step, is_marked, plan},
     requests::{ApplyMode, ObjectRequests, is_not_found},
@@ -154,21 +153,14 @@ impl ChildWrite<'_> {
             return Ok(None);
         }
         let object: Value = serde_json::from_slice(answer).unwrap_or_default();
-        let Some(entries) = migrate::moved(&object, &self.children.parent.manager, earlier, "")
-        else {
+        let Some(moved) = self.requests.migration(&object, earlier) else {
             return Ok(None);
         };
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let preconditions = Preconditions {
-            uid: text("uid").to_owned(),
-            version: text("resourceVersion").to_owned(),
-        };
-        let body = json!({ "metadata": { "managedFields": entries } });
-        let body = preconditions.added_to(&body, true);
         let refused = |error| self.requests.error("patch", error);
         self.children.memory.lock().forget(&self.id);
-        self.requests.merge(&body).await.map_err(refused)?;
-        let body = preconditions.added_to(&self.body(), false);
+        self.requests.merge(&moved).await.map_err(refused)?;
+        let mut body = self.body();
+        body["metadata"]["uid"] = moved["metadata"]["uid"].clone();
         let again = self.requests.apply(&body, ApplyMode::Force).await;
         again.map(Some).map_err(refused)
     }

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{CustomResourceExt as _, ResourceExt as _};
+use kube::{
+    Api, Client, CustomResourceExt as _, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use windlass::{
     ControllerBuilder, Watch,
     composite::{ChildConfig, CompositeController},
-    kit::{self, Kit},
+    kit::{self, Kit, KitOperator},
 };
 
 use crate::support::{Scripted, Site, child, desired, site};
@@ -18,7 +22,7 @@ fn start(
     kit: &Kit,
     config: &ChildConfig,
     configure: fn(ControllerBuilder<Site>) -> ControllerBuilder<Site>,
-) {
+) -> KitOperator {
     let config = config.clone();
     kit.start(move |client, stop| {
         let config = config.clone();
@@ -30,7 +34,7 @@ fn start(
                 .expect("good settings");
             controller.run(stop).await
         }
-    });
+    })
 }
 
 /// The child of the site, without its label.
@@ -94,6 +98,53 @@ fn a_child_whose_deletion_the_watch_does_not_show_comes_back() {
             .matches(json!({ "data": { "theme": "dark" } }))
             .await;
     });
+}
+
+/// Writes the child with this manager, and runs until the end.
+async fn write_as(
+    client: Client,
+    manager: &'static str,
+    stop: CancellationToken,
+) -> Result<(), kube::Error> {
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    let params = PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(json!({ "data": { "theme": "rewritten" } }));
+    maps.patch("blog", &params, &patch).await?;
+    stop.cancelled().await;
+    Ok(())
+}
+
+/// A webhook that changes creates and not updates does so as the manager of the request.
+///
+/// Rows: RO-11, RO-25
+#[test]
+fn a_start_replaces_a_child_only_if_another_writer_has_changed_it() {
+    for manager in ["sites", "another"] {
+        kit::run(async move |kit: Kit| {
+            kit.install(&Site::crd()).await;
+            let operator = start(&kit, &ChildConfig::recreate(), |it| it);
+            kit.create(&site("blog", "dark")).await;
+            kit.quiet().await;
+            operator.crash();
+            let before = kit.get::<ConfigMap>("blog").await.expect("it exists");
+            kit.start(move |client, stop| write_as(client, manager, stop));
+            kit.expect::<ConfigMap>("blog")
+                .matches(json!({ "data": { "theme": "rewritten" } }))
+                .await;
+            operator.restart();
+            kit.advance(Duration::from_secs(60)).await;
+            let after = kit.get::<ConfigMap>("blog").await.expect("it exists");
+            assert_eq!(after.uid() == before.uid(), manager == "sites", "{manager}");
+            kit.edit::<Site>("blog", |it| it.spec.theme = "light".to_owned())
+                .await;
+            kit.expect::<ConfigMap>("blog")
+                .matches(json!({ "data": { "theme": "light" } }))
+                .await;
+        });
+    }
 }
 
 /// Rows: RO-26

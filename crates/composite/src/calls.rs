@@ -154,7 +154,7 @@ where
             let is_desired = |key: &ObjectKey| checked.contains(&watched.kind, key);
             let stored = watched.stored(request);
             match children.prune(&watched.kind, stored, is_desired).await {
-                Ok(pruned) => written.errors.extend(pruned.forbidden),
+                Ok(_) => {}
                 Err(error) => written.errors.push(error),
             }
         }

@@ -316,10 +316,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
             .prune(&kind, stored, is_desired)
             .await
             .map_err(failure)?;
-        match pruned.forbidden {
-            Some(error) => Err(failure(error)),
-            None => Ok(pruned.deleted.len()),
-        }
+        Ok(pruned.deleted.len())
     }
 
     pub(super) fn kind(&self) -> ChildKind {

@@ -26,6 +26,7 @@ pub struct CheckedChild {
 #[derive(Debug, Default)]
 pub struct CheckedChildren {
     children: Vec<CheckedChild>,
+    known: ChildKeys,
 }
 
 /// The resources and keys of children.
@@ -56,7 +57,6 @@ impl Parent {
         desired: impl IntoIterator<Item = (ChildKind, Desired<C>)>,
     ) -> Result<CheckedChildren, ChildError> {
         let mut checked = CheckedChildren::default();
-        let mut known = ChildKeys::new();
         for (kind, desired) in desired {
             if !desired.has_name() {
                 return Err(ChildError::Invalid {
@@ -65,7 +65,7 @@ impl Parent {
                     source: InvalidChild::NoName,
                 });
             }
-            let child = self.check_one(&kind, desired, &mut known)?;
+            let child = self.check_one(&kind, desired, &mut checked.known)?;
             checked.children.push(child);
         }
         Ok(checked)
@@ -148,8 +148,7 @@ impl CheckedChildren {
     /// Whether there is a child of `kind` with this key.
     #[must_use]
     pub fn contains(&self, kind: &ChildKind, key: &ObjectKey) -> bool {
-        let is = |child: &CheckedChild| child.kind == *kind && child.key() == key;
-        self.children.iter().any(is)
+        self.known.contains(&(kind.resource(), key.clone()))
     }
 }
 

@@ -13,8 +13,8 @@ use kube::api::{ApiResource, DynamicObject};
 use serde::Serialize;
 use serde_json::Value;
 use windlass_controller::{
-    ChildError, ChildErrors, Context, Failure, HandlerError, ObjectReconciler, Outcome, Owned,
-    Retry, Watchable,
+    ChildError, ChildErrors, Context, Failure, HandlerError, ObjectEvent, ObjectReconciler,
+    Outcome, Owned, Retry, Watchable,
     children::{ChildKind, Children, parent_uid},
 };
 use windlass_informer::{ObjectIdentity as _, ObjectKey, log};
@@ -321,11 +321,16 @@ where
         Ok(Outcome::done())
     }
 
-    /// Writes the error status of the handler. Not for errors of the writes of a response.
+    /// Writes the error status of the handler. Errors of the writes of a response are shown in an Event.
     async fn failed(&self, cx: &Context<P>, error: &HandlerError) -> Retry {
-        let is_write_error =
-            matches!(error, HandlerError::Failed { source } if source.is::<ChildErrors>());
-        if is_write_error || cx.stored().is_none() {
+        if let HandlerError::Failed { source } = error
+            && let Some(errors) = source.downcast_ref::<ChildErrors>()
+        {
+            let note = windlass_informer::ErrorChain::new(errors).to_string();
+            cx.event(ObjectEvent::warning("ChildrenNotWritten", note).action("Apply"));
+            return Retry::Policy;
+        }
+        if cx.stored().is_none() {
             return Retry::Policy;
         }
         let is_finalizing = cx.object().meta().deletion_timestamp.is_some();

@@ -32,9 +32,13 @@ use crate::threads::Threads;
 ///   children of a parent that is deleted with `foregroundDeletion` or `orphan` are left to the
 ///   garbage collector.
 ///
+/// - **Events.** Children that were not written or deleted are shown in an Event about the parent, with
+///   the reason `ChildrenNotWritten`, and those that another writer reverts in one with the reason
+///   `ChildContended`.
+///
 /// *Required.* It is run once. No two controllers of a cluster have one name. The permissions to
-/// list, watch, get, patch and delete children, to list, watch and patch parents, and to patch their
-/// status.
+/// list, watch, get, create, patch and delete children, to list, watch and patch parents, to patch their
+/// status, and to create and patch Events of `events.k8s.io`.
 ///
 /// # Example
 ///

@@ -27,7 +27,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     ApplyCleanup, ApplyCleanupController, Fence, InformerController, InformerControllerBuilder,
-    Mapper, Outcome, RunError, Runnable,
+    Mapper, OnSelectorExit, Outcome, RunError, Runnable,
 };
 use windlass_informer::{ErrorChain, Informer, InvalidListWatch, ListWatch, Source, log};
 
@@ -255,7 +255,21 @@ where
         Self { controller, ..self }
     }
 
-    /// Calls `apply` for the controller of each object of `children` that changes.
+    /// Adds no finalizer, like [`ApplyCleanupController::without_finalizer`]: for a context whose
+    /// `FINALIZER_NAME` is `None` in later versions of the other crate.
+    pub fn without_finalizer(self) -> Self {
+        let controller = self.controller.without_finalizer();
+        Self { controller, ..self }
+    }
+
+    /// Sets what happens to an object that leaves the selector of the config, like
+    /// [`ApplyCleanupController::on_selector_exit`].
+    pub fn on_selector_exit(self, then: OnSelectorExit) -> Self {
+        let controller = self.controller.on_selector_exit(then);
+        Self { controller, ..self }
+    }
+
+    /// Calls `apply` for the owners of each object of `children` that changes.
     pub fn owns<K>(self, children: impl Source<K>) -> Self
     where
         K: kube::Resource<DynamicType = ()> + Send + Sync + 'static,

@@ -7,6 +7,8 @@ use windlass_composite::{
     CompositeHandler, FinalizeResponse, SyncRequest as Request, SyncResponse as Response,
 };
 
+use windlass_controller::children::managed_by;
+
 use super::{
     config::OperatorConfig,
     error::Error,
@@ -19,6 +21,7 @@ pub(super) struct Adapter<H> {
     handler: H,
     tracking_label: String,
     ownership_label: String,
+    /// The value of the ownership label.
     name: String,
 }
 
@@ -30,7 +33,7 @@ impl<H> Adapter<H> {
             handler,
             tracking_label: config.tracking_label_name.clone(),
             ownership_label: config.ownership_label_name.clone(),
-            name: config.operator_name.clone(),
+            name: managed_by(&config.operator_name),
         }
     }
 

@@ -1,13 +1,13 @@
 //! The configuration of an operator.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
 };
 use windlass_composite::{ChildConfig as Config, CompositeBuildError, CompositeController};
-use windlass_controller::Watch;
+use windlass_controller::{ControllerBuilder, MissingKind, Watch};
 
 use super::{adapter::Adapter, handler::Handler, k8s_types::K8sType};
 
@@ -34,6 +34,8 @@ pub struct ChildConfig {
     /// How an existing child is changed.
     pub update_strategy: UpdateStrategy,
     is_cluster_scoped: bool,
+    is_adopted: bool,
+    is_elsewhere: bool,
     earlier_manager: Option<&'static str>,
 }
 
@@ -69,6 +71,8 @@ impl ChildConfig {
         Self {
             update_strategy,
             is_cluster_scoped: false,
+            is_adopted: false,
+            is_elsewhere: false,
             earlier_manager: None,
         }
     }
@@ -96,6 +100,22 @@ impl ChildConfig {
     #[must_use]
     pub const fn cluster_scoped(mut self) -> Self {
         self.is_cluster_scoped = true;
+        self
+    }
+
+    /// Takes over objects that exist already and that no other object controls. By default such an
+    /// object is an error.
+    #[must_use]
+    pub const fn adopt(mut self) -> Self {
+        self.is_adopted = true;
+        self
+    }
+
+    /// Allows children in other namespaces than their parent, and cluster-scoped children of a parent
+    /// with a namespace. By default such a child is an error.
+    #[must_use]
+    pub const fn elsewhere(mut self) -> Self {
+        self.is_elsewhere = true;
         self
     }
 
@@ -178,7 +198,20 @@ impl OperatorConfig {
         };
         let parents = Watch::<DynamicObject>::from((api, types));
         let name = self.operator_name.clone();
-        let builder = CompositeController::builder(client, name, parents);
+        // Those of the children, and of the status.
+        let configured = self
+            .child_types
+            .values()
+            .filter_map(|it| it.earlier_manager);
+        let earlier: BTreeSet<_> = configured.chain([&*self.operator_name]).collect();
+        let builder = CompositeController::builder(client, name, parents)
+            .children_with(&self.ownership_label_name)
+            .with_controller(|it| {
+                let it = it.missing_kind(MissingKind::Wait);
+                earlier
+                    .into_iter()
+                    .fold(it, ControllerBuilder::migrate_status_from)
+            });
         let builder = match &self.namespace {
             Some(namespace) => builder.children_in(namespace),
             None => builder,
@@ -190,11 +223,13 @@ impl OperatorConfig {
                 UpdateStrategy::Recreate => Config::recreate(),
                 UpdateStrategy::OnDelete => Config::on_delete(),
             };
-            let written = if config.is_cluster_scoped || child.is_cluster_scoped() {
-                written.cluster_scoped()
-            } else {
-                written
+            let with = |it: bool, config: Config, set: fn(Config) -> Config| {
+                if it { set(config) } else { config }
             };
+            let is_cluster_scoped = config.is_cluster_scoped || child.is_cluster_scoped();
+            let written = with(is_cluster_scoped, written, Config::cluster_scoped);
+            let written = with(config.is_adopted, written, Config::adopt);
+            let written = with(config.is_elsewhere, written, Config::elsewhere);
             let earlier = config.earlier_manager.unwrap_or(&self.operator_name);
             builder.child_kind(resource(child), written.migrate_from(earlier))
         });

@@ -73,11 +73,22 @@ impl SyncResponse {
         }
     }
 
-    /// A response after an error, which leaves all children as they are.
+    /// Creates a response that leaves all children as they are, for a handler that has failed. A response
+    /// without children deletes them.
     ///
-    /// A child that no kind has says so: it also reaches the controller through the handler of a
-    /// program that wraps this one.
-    pub(super) fn keeping_children(status: Value) -> Self {
+    /// Its only child has no kind. Return it unchanged, also from a handler around another one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::roperator::{prelude::SyncResponse, serde_json::json};
+    ///
+    /// let response = SyncResponse::keeping_children(json!({ "error": "no connection" }));
+    /// assert_eq!(response.status["error"], "no connection");
+    /// assert_eq!(response.children.len(), 1, "it stands for all existing ones");
+    /// ```
+    #[must_use]
+    pub fn keeping_children(status: Value) -> Self {
         Self {
             children: vec![json!({ KEEP_CHILDREN: true })],
             ..Self::new(status)

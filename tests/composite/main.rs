@@ -4,5 +4,9 @@ mod support;
 
 mod asynchronous;
 mod delays;
+mod moved;
+mod refused;
+mod related;
 mod steady;
+mod unseen;
 mod warnings;

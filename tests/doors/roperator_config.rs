@@ -84,10 +84,15 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
         "data": { "greeting": "good day", "dropped": "x" },
     });
     let earlier: ConfigMap = from_value(earlier).expect("a config map");
+    // Another one, which no response has any more.
+    let mut obsolete = earlier.clone();
+    obsolete.metadata.name = Some("obsolete".to_owned());
     let by_roperator = PostParams {
         field_manager: Some(OPERATOR_NAME.to_owned()),
         ..PostParams::default()
     };
+    let created = maps.create(&by_roperator, &obsolete).await;
+    created.expect("a new object");
     let earlier = maps
         .create(&by_roperator, &earlier)
         .await
@@ -115,6 +120,7 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
     let managers: Vec<_> = child.managed_fields().iter().collect();
     assert_eq!(managers.len(), 1, "{managers:?}");
 
+    until(async || maps.get_opt("obsolete").await.expect("an answer").is_none()).await;
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     let elsewhere = cluster
         .api::<ConfigMap>("default")

@@ -13,8 +13,8 @@ use kube::api::{ApiResource, DynamicObject};
 use serde::Serialize;
 use serde_json::Value;
 use windlass_controller::{
-    ChildError, ChildErrors, Context, Failure, HandlerError, ObjectReconciler, Outcome, Owned,
-    Retry, Watchable,
+    ChildError, ChildErrors, Context, Failure, HandlerError, ObjectEvent, ObjectReconciler,
+    Outcome, Owned, Retry, Watchable,
     children::{ChildKind, Children, parent_uid},
 };
 use windlass_informer::{ObjectIdentity as _, ObjectKey, log};
@@ -99,14 +99,6 @@ where
         )
     }
 
-    /// The parent of `cx` as JSON: that of the store, which has all fields, if it has one.
-    fn observed(cx: &Context<P>) -> Value {
-        let stored = cx.stored();
-        let json = stored.as_ref().and_then(|it| it.as_erased().json());
-        let stored = json.and_then(|json| serde_json::from_str(json).ok());
-        stored.unwrap_or_else(|| serde_json::to_value(&**cx.object()).unwrap_or_default())
-    }
-
     /// Writes children and status of a response.
     async fn write(
         &self,
@@ -125,7 +117,7 @@ where
         if let Some(status) = wanted.status {
             let all_applied = written.all_applied && !wanted.is_finalizing;
             let ended = self
-                .write_status(cx, &children, status, all_applied, request.generation())
+                .write_status(cx, status, all_applied, request.generation())
                 .await;
             written.errors.extend(ended.err());
         }
@@ -163,7 +155,7 @@ where
             let is_desired = |key: &ObjectKey| checked.contains(&watched.kind, key);
             let stored = watched.stored(request);
             match children.prune(&watched.kind, stored, is_desired).await {
-                Ok(pruned) => written.errors.extend(pruned.forbidden),
+                Ok(_) => {}
                 Err(error) => written.errors.push(error),
             }
         }
@@ -205,34 +197,27 @@ where
     async fn write_status(
         &self,
         cx: &Context<P>,
-        children: &Children,
         status: Value,
         all_applied: bool,
         generation: i64,
     ) -> Result<(), ChildError> {
-        let object = Self::observed(cx);
-        let version = object["metadata"]["resourceVersion"].as_str();
-        let (version, observed) = (version.unwrap_or_default(), &object["status"]);
-        let kind = &self.parent_kind;
         let mut complete = status.clone();
         if !self.is_generation_undeclared.load(Ordering::Relaxed) {
-            observed_generation::add_to(&mut complete, generation, all_applied, observed);
+            let observed = cx.observed_status();
+            observed_generation::add_to(&mut complete, generation, all_applied, &observed);
         }
-        let ended = children
-            .apply_status(kind, &complete, version, observed)
-            .await;
-        match ended {
+        match cx.apply_status(&complete).await {
             Err(error)
                 if complete.get(observed_generation::FIELD).is_some()
                     && status.get(observed_generation::FIELD).is_none()
                     && observed_generation::is_refused(&error) =>
             {
                 // Another field can be undeclared too.
-                (children.apply_status(kind, &status, version, observed)).await?;
+                cx.apply_status(&status).await?;
                 if !self.is_generation_undeclared.swap(true, Ordering::Relaxed) {
                     log::warn!(
                         component = "CompositeController",
-                        kind = kind.resource(),
+                        object = %cx.key(),
                         "the status of the kind declares no observedGeneration, not writing it"
                     );
                 }
@@ -346,11 +331,16 @@ where
         Ok(Outcome::done())
     }
 
-    /// Writes the error status of the handler. Not for errors of the writes of a response.
+    /// Writes the error status of the handler. Errors of the writes of a response are shown in an Event.
     async fn failed(&self, cx: &Context<P>, error: &HandlerError) -> Retry {
-        let is_write_error =
-            matches!(error, HandlerError::Failed { source } if source.is::<ChildErrors>());
-        if is_write_error || cx.stored().is_none() {
+        if let HandlerError::Failed { source } = error
+            && let Some(errors) = source.downcast_ref::<ChildErrors>()
+        {
+            let note = windlass_informer::ErrorChain::new(errors).to_string();
+            cx.event(ObjectEvent::warning("ChildrenNotWritten", note).action("Apply"));
+            return Retry::Policy;
+        }
+        if cx.stored().is_none() {
             return Retry::Policy;
         }
         let is_finalizing = cx.object().meta().deletion_timestamp.is_some();

@@ -32,9 +32,13 @@ use crate::threads::Threads;
 ///   children of a parent that is deleted with `foregroundDeletion` or `orphan` are left to the
 ///   garbage collector.
 ///
+/// - **Events.** Children that were not written or deleted are shown in an Event about the parent, with
+///   the reason `ChildrenNotWritten`, and those that another writer reverts in one with the reason
+///   `ChildContended`.
+///
 /// *Required.* It is run once. No two controllers of a cluster have one name. The permissions to
-/// list, watch, get, patch and delete children, to list, watch, get and patch parents, and to patch their
-/// status.
+/// list, watch, get, create, patch and delete children, to list, watch, get and patch parents, to patch
+/// their status, and to get, create and patch Events of `events.k8s.io`.
 ///
 /// # Example
 ///
@@ -69,6 +73,11 @@ impl<P: Watchable + Serialize> CompositeController<P> {
     /// Returns a builder of a controller for the objects of `parents`. `name` is the field manager of
     /// all writes, the label `app.kubernetes.io/managed-by` of the children, and the label `controller`
     /// of the metrics.
+    ///
+    /// The children are watched by that label. A program with another name, or another field manager,
+    /// does not see the existing children before it has applied them: those that no response has any
+    /// more stay, and no fields of them are removed. To rename a metric only, set the name in
+    /// [`with_controller`](CompositeBuilder::with_controller), and the field manager to the earlier name.
     pub fn builder(
         client: Client,
         name: impl Into<String>,

@@ -15,6 +15,18 @@ pub enum CompositeBuildError {
         api_version: String,
     },
 
+    /// Children that Kubernetes does not delete are declared without a finalizer.
+    #[error(
+        "the kind {kind} of {api_version} has children elsewhere, which nothing would delete without a \
+         finalizer; remove `without_finalizer` or `elsewhere`"
+    )]
+    ElsewhereWithoutFinalizer {
+        /// The kind.
+        kind: String,
+        /// The group and version.
+        api_version: String,
+    },
+
     /// The finalizer, the selector or the settings were refused.
     #[error(transparent)]
     Controller(#[from] ControllerBuildError),

@@ -88,7 +88,10 @@ pub trait CompositeHandler<P = DynamicObject>: Send + Sync + 'static {
     }
 
     /// The status after a call failed, panicked or exceeded its time limit. Children stay as they
-    /// are. By default `None`: nothing is written.
+    /// are. By default `None`: nothing is written. It is called while a call that has exceeded its limit
+    /// still runs.
+    ///
+    /// It is not called for children that the API server refuses: an Event about the parent shows these.
     fn error_status(&self, request: &SyncRequest<P>, error: &HandlerError) -> Option<Value> {
         let _ = (request, error);
         None

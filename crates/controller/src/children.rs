@@ -36,7 +36,7 @@ mod selector;
 
 // The decision.
 mod memory;
-pub(crate) mod migrate;
+mod migrate;
 mod plan;
 
 // The requests.
@@ -71,5 +71,5 @@ pub(crate) use self::{
     identity::controller_of,
     requests::{ApplyMode, ObjectRequests},
     selector::ParentSelector,
-    status::RememberedStatus,
+    status::{StatusWrite, status_of},
 };

@@ -78,7 +78,8 @@ pub trait KeyedResource: Send + Sync + 'static {
     /// The kind of the objects.
     type Object: kube::Resource + Send + Sync + 'static;
 
-    /// The informer of the objects: the same one at each call. The controller runs it.
+    /// The informer of the objects. It is called once for each run, and the controller runs the
+    /// informer.
     fn informer(&self) -> Informer<Self::Object>;
 
     /// Brings what has this key in line with `object`. Called for each object at the start, after

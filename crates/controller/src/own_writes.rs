@@ -111,9 +111,14 @@ impl OwnWrites {
         }
     }
 
+    /// Whether writes are waited for and recognized.
+    pub(crate) const fn recognizes(&self) -> bool {
+        !self.timeout.is_zero()
+    }
+
     /// Records the response to a write of `lane`.
     pub(crate) fn record(&mut self, lane: &ObjectKey, write: OwnWrite) {
-        if self.timeout.is_zero() {
+        if !self.recognizes() {
             return;
         }
         let at = write.at;
@@ -123,7 +128,7 @@ impl OwnWrites {
     /// Records that the result of a write of `lane` to an object in `scope` is not known: it may have
     /// been executed, or may be executed later.
     pub(crate) fn record_unknown(&mut self, lane: &ObjectKey, scope: Scope, now: Instant) {
-        if self.timeout.is_zero() {
+        if !self.recognizes() {
             return;
         }
         self.expiring_lane(lane, now).unknown.push(UnknownWrite {

@@ -52,7 +52,7 @@ pub(super) struct Defaults(pub(super) Script);
 pub(super) struct Recorded(pub(super) Script);
 
 impl Script {
-    fn say(&self, line: String) {
+    pub(super) fn say(&self, line: String) {
         let mut lines = self.lines.lock().expect("not poisoned");
         lines.push((Instant::now(), line));
     }

@@ -13,9 +13,11 @@ use kube::{
 };
 use serde::Serialize;
 use windlass_controller::{
-    Controller, ControllerBuilder, ExponentialBackoff, OnSelectorExit, Watch, Watchable,
+    Controller, ControllerBuilder, ExponentialBackoff, Informers, Mapper, OnSelectorExit, Watch,
+    Watchable,
     children::{ChildKind, MANAGED_BY, managed_by},
 };
+use windlass_informer::ObjectKey;
 
 use super::CompositeController;
 use crate::{
@@ -30,7 +32,8 @@ pub struct CompositeBuilder<P: Watchable> {
     builder: ControllerBuilder<P>,
     client: Client,
     parent_kind: ChildKind,
-    name: String,
+    /// The label of children by which they are watched.
+    label: String,
     namespace: Option<String>,
     kinds: Vec<DeclaredKind>,
 }
@@ -50,7 +53,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
         let parent_kind = ChildKind::of::<P>(parents.types());
         let builder = Controller::builder(client.clone(), parents)
             .name(name.clone())
-            .finalizer(name.clone())
+            .finalizer(name)
             .retry_policy(ExponentialBackoff::ROPERATOR)
             // Each change of a child causes a call, also an own one: the status follows from the
             // existing children.
@@ -59,7 +62,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
             builder,
             client,
             parent_kind,
-            name,
+            label: MANAGED_BY.to_owned(),
             namespace: None,
             kinds: Vec::new(),
         }
@@ -106,10 +109,77 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
         self
     }
 
+    /// Watches objects of kind `O` that are no children, for example a configuration that several parents
+    /// share: metacontroller's related objects. A change of one calls the handler for the parents whose
+    /// keys `mapper` returns for its old and for its new state. The handler keeps the result, and reads
+    /// the objects from it, so that a request does not have them. They are neither changed nor deleted.
+    ///
+    /// If a parent names the `O`, use [`refers_to`](Self::refers_to).
+    pub fn watches<O: Watchable>(
+        &mut self,
+        others: Watch<O>,
+        mapper: impl Mapper<O>,
+    ) -> Informers<O> {
+        self.builder.watches(others, mapper).informers().clone()
+    }
+
+    /// Watches objects of kind `O` to which parents refer, like [`watches`](Self::watches): a change of one
+    /// calls the handler for the parents for which `references` returns its key.
+    ///
+    /// # Example
+    ///
+    /// The theme of a site is in the secret that it names:
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+    /// use serde_json::json;
+    /// use windlass_composite::{ChildConfig, CompositeController, SyncRequest, SyncResponse};
+    /// use windlass_controller::{Failure, Watch};
+    /// use windlass_informer::ObjectKey;
+    ///
+    /// fn theme_of(site: &ConfigMap) -> Option<ObjectKey> {
+    ///     let name = site.data.as_ref()?.get("theme")?;
+    ///     Some(ObjectKey::in_namespace(name, site.metadata.namespace.as_deref()))
+    /// }
+    ///
+    /// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut builder = CompositeController::builder(client, "sites", Watch::<ConfigMap>::all())
+    ///     .finalizer("example.io/sites")
+    ///     .child::<Pod>(ChildConfig::recreate());
+    /// let themes = builder.refers_to(Watch::<Secret>::all(), theme_of);
+    /// let controller = builder.build(move |request: &SyncRequest<ConfigMap>| {
+    ///     let theme = theme_of(request.parent()).and_then(|key| themes.get(&key));
+    ///     Ok::<_, Failure>(SyncResponse::new(json!({ "themed": theme.is_some() })))
+    /// })?;
+    /// # drop(controller);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn refers_to<O, F, I>(&mut self, others: Watch<O>, references: F) -> Informers<O>
+    where
+        O: Watchable,
+        F: Fn(&P) -> I + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectKey>,
+    {
+        self.builder
+            .refers_to(others, references)
+            .informers()
+            .clone()
+    }
+
     /// Sets the finalizer of the parents. The default is the name of the controller. A built-in kind
     /// requires a finalizer with a domain, as in `example.io/websites`.
     pub fn finalizer(self, name: impl Into<String>) -> Self {
         let builder = self.builder.finalizer(name);
+        Self { builder, ..self }
+    }
+
+    /// Adds no finalizer to the parents: for children that all have their parent as owner, so that
+    /// Kubernetes deletes them. Then `finalize` is never called, and `sync` is not called for a parent that
+    /// is marked for deletion. Kinds with [`ChildConfig::elsewhere`] are refused by
+    /// [`build`](Self::build).
+    pub fn without_finalizer(self) -> Self {
+        let builder = self.builder.without_finalizer();
         Self { builder, ..self }
     }
 
@@ -132,8 +202,19 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
         }
     }
 
+    /// Watches children by this label, which each child in a response has, with the value of
+    /// [`managed_by`]: for a program that had labels of its own.
+    #[doc(hidden)]
+    pub fn children_with(self, label: impl Into<String>) -> Self {
+        let label = label.into();
+        Self { label, ..self }
+    }
+
     /// Changes the settings of the underlying controller: concurrency, the time limit of calls, hooks.
     /// Its default retry policy is [`ExponentialBackoff::ROPERATOR`].
+    ///
+    /// The children are those of its field manager, as
+    /// [`CompositeController::builder`](crate::CompositeController::builder) says.
     pub fn with_controller(
         self,
         configure: impl FnOnce(ControllerBuilder<P>) -> ControllerBuilder<P>,
@@ -146,8 +227,8 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
     ///
     /// # Errors
     ///
-    /// [`CompositeBuildError`] if a kind was declared twice, or the finalizer, a selector or a setting
-    /// is invalid.
+    /// [`CompositeBuildError`] if a kind was declared twice, the finalizer, a selector or a setting is
+    /// invalid, or children elsewhere are declared without a finalizer.
     pub fn build(
         self,
         handler: impl CompositeHandler<P>,
@@ -184,6 +265,8 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
             }
         }
         let mut builder = self.builder;
+        let has_finalizer = builder.has_finalizer();
+        let selector = format!("{}={}", self.label, managed_by(builder.manager()));
         let mut kinds = Vec::with_capacity(self.kinds.len());
         for DeclaredKind {
             types,
@@ -191,14 +274,19 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
             config,
         } in self.kinds
         {
+            if !has_finalizer && config.as_ref().is_some_and(|it| it.is_elsewhere) {
+                return Err(CompositeBuildError::ElsewhereWithoutFinalizer {
+                    kind: types.kind,
+                    api_version: types.api_version,
+                });
+            }
             let is_everywhere =
                 kind.is_cluster_scoped() || config.as_ref().is_none_or(|it| it.is_elsewhere);
             let api = match self.namespace.as_ref().filter(|_| !is_everywhere) {
                 Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &types),
                 None => Api::all_with(self.client.clone(), &types),
             };
-            let written = format!("{MANAGED_BY}={}", managed_by(&self.name));
-            let children = Watch::<DynamicObject>::from((api, types.clone())).labels(written);
+            let children = Watch::<DynamicObject>::from((api, types.clone())).labels(&*selector);
             kinds.push(WatchedKind {
                 owned: builder.owns(children),
                 types,
@@ -220,7 +308,7 @@ impl<P: Watchable> fmt::Debug for CompositeBuilder<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<_> = self.kinds.iter().map(|it| &it.types.kind).collect();
         f.debug_struct("CompositeBuilder")
-            .field("name", &self.name)
+            .field("builder", &self.builder)
             .field("children", &kinds)
             .finish_non_exhaustive()
     }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use kube::Client;
+use kube::{Client, Resource as _};
 use parking_lot::Mutex;
 use windlass_informer::Uid;
 
@@ -94,6 +94,10 @@ impl<C: ApplyCleanup> Reconciler<C::Resource> for Inner<C> {
         let (calls, object) = (&*self.0, &**request.object());
         let context = &calls.context;
         if request.action() != Action::Deleted {
+            // Without a finalizer of ours, only its end is of interest.
+            if object.meta().deletion_timestamp.is_some() {
+                return Ok(Outcome::done());
+            }
             let applied = context.apply(calls.client(), object).await;
             let outcome = applied.map_err(ApplyCleanupError::ApplyFailed)?;
             return Ok(outcome.unwrap_or_else(|| context.success_outcome(object)));

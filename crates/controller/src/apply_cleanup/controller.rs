@@ -88,7 +88,8 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
     }
 
     /// Adds no finalizer. Then `cleanup` is called after an object was deleted, with its last state,
-    /// and not for objects that were deleted while no controller ran.
+    /// and not for objects that were deleted while no controller ran. An object that is marked for
+    /// deletion, and that the finalizer of another program keeps, gets no call before its end.
     pub fn without_finalizer(self) -> Self {
         Self {
             has_finalizer: false,
@@ -131,7 +132,7 @@ impl<C: ApplyCleanup> ApplyCleanupController<C> {
         }
     }
 
-    /// Calls `apply` for the controller of each object of `children` that changes.
+    /// Calls `apply` for the owners of each object of `children` that changes.
     pub fn owns<K>(self, children: impl Source<K>) -> Self
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,

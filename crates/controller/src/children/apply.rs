@@ -29,6 +29,8 @@ pub struct Applied<C> {
     pub outcome: ChildOutcome,
     /// Another writer reverts the changes. Pass it to `Context::report_contention`.
     pub contention: Option<Contention>,
+    /// When the child has to be applied again, if no event causes that.
+    pub repeat_after: Option<Duration>,
 }
 
 /// What was done with a child.
@@ -61,6 +63,9 @@ pub struct Contention {
     /// Empty if no other manager is known.
     pub conflicts: Vec<String>,
 }
+
+/// When a child is applied again whose end the watch does not show.
+const UNSHOWN_END: Duration = Duration::from_secs(10);
 
 // === impl Children ===
 
@@ -96,6 +101,7 @@ impl Children {
                 subresource: "",
             },
         };
+        let is_shown = stored.is_some();
         let mut existing = stored.map(Observed::stored);
         let mut step = write.plan(existing.as_ref(), false)?;
         if step == Step::Read {
@@ -105,10 +111,17 @@ impl Children {
             };
             step = write.plan(existing.as_ref(), true)?;
         }
-        match existing {
-            Some(existing) => write.execute(step, existing).await,
-            None => write.create().await,
-        }
+        let mut applied = match existing {
+            Some(existing) => write.execute(step, existing).await?,
+            None => write.create().await?,
+        };
+        applied.repeat_after = match applied.outcome {
+            ChildOutcome::Delayed(wait) => Some(wait),
+            // No event of the watch shows the end of a child that the watch does not show.
+            ChildOutcome::Replaced | ChildOutcome::Terminating if !is_shown => Some(UNSHOWN_END),
+            _ => None,
+        };
+        Ok(applied)
     }
 }
 
@@ -129,6 +142,7 @@ impl<C> Applied<C> {
             object,
             outcome,
             contention: None,
+            repeat_after: None,
         }
     }
 }

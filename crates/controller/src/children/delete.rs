@@ -27,8 +27,6 @@ pub enum Deleted {
 pub struct Pruned {
     /// The children that were deleted.
     pub deleted: Vec<ObjectKey>,
-    /// The permission to delete children of this kind is missing: nothing of it was deleted.
-    pub forbidden: Option<ChildError>,
 }
 
 // === impl Children ===
@@ -71,8 +69,7 @@ impl Children {
     /// does not accept. Leaves those that are being deleted, and those with the annotation
     /// `windlass.dev/keep`.
     ///
-    /// A child that was changed since `stored` was read is a conflict. A missing permission is in
-    /// [`Pruned::forbidden`], so that other kinds can be pruned.
+    /// A child that was changed since `stored` was read is a conflict.
     ///
     /// # Errors
     ///
@@ -94,10 +91,6 @@ impl Children {
             match self.delete_uid(kind, &key, &uid, version).await {
                 Ok(Deleted::Deleted) => pruned.deleted.push(key),
                 Ok(Deleted::AlreadyGone | Deleted::Skipped) => {}
-                Err(error @ ChildError::Forbidden { .. }) => {
-                    pruned.forbidden = Some(error);
-                    break;
-                }
                 Err(error) => failed = failed.or(Some(error)),
             }
         }

@@ -29,6 +29,14 @@ pub enum UpdateStrategy {
     /// the desired state. Before a child is deleted, the API server is asked whether it accepts the new
     /// one. A child with the annotation `windlass.dev/keep` is not deleted: the apply fails with
     /// [`ChildError::Kept`].
+    ///
+    /// It is asked while the child exists, about an object with another name. Addresses and ports that
+    /// the child has allocated prevent nothing. But a `ResourceQuota` without room for one more object, or
+    /// a webhook that wants a field to be unique, refuses the new one until another client deletes the
+    /// child.
+    ///
+    /// After a start, a child with the last desired state is replaced only if it lacks a field, or
+    /// another manager has set one: a webhook may have changed its create.
     Recreate,
 
     /// Leaves an existing child as it is, except for its labels and owner. A new desired state takes

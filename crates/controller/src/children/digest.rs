@@ -56,10 +56,21 @@ pub(super) fn cut(answer: &Value, desired: &Value) -> Value {
 /// Whether `observed` has everything that `part` has: maps by key, lists of items with names by
 /// name, other lists by position.
 pub(super) fn contains(observed: &Value, part: &Value) -> bool {
+    has(observed, part, &|observed, part| observed == part)
+}
+
+/// Whether `observed` has each field that `part` has, with any value, like [`contains`].
+pub(super) fn has_fields(observed: &Value, part: &Value) -> bool {
+    has(observed, part, &|observed, part| {
+        part.is_null() || !observed.is_null()
+    })
+}
+
+fn has(observed: &Value, part: &Value, is_same: &dyn Fn(&Value, &Value) -> bool) -> bool {
     match (observed, part) {
         (Value::Object(observed), Value::Object(part)) => part.iter().all(|(key, part)| {
             let observed = observed.get(key).unwrap_or(&Value::Null);
-            contains(observed, part)
+            has(observed, part, is_same)
         }),
         (Value::Array(observed), Value::Array(part)) => {
             part.iter().enumerate().all(|(index, part)| {
@@ -69,10 +80,10 @@ pub(super) fn contains(observed: &Value, part: &Value) -> bool {
                     Some(_) => same_name,
                     None => observed.get(index),
                 };
-                observed.is_some_and(|observed| contains(observed, part))
+                observed.is_some_and(|observed| has(observed, part, is_same))
             })
         }
-        _ => observed == part,
+        _ => is_same(observed, part),
     }
 }
 

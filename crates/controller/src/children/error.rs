@@ -60,7 +60,8 @@ pub enum InvalidChild {
     #[error(
         "it is not in the namespace of its parent, so that it cannot have an owner reference and \
          Kubernetes will not delete it together with the parent; to write it anyway, allow it with \
-         `Desired::untracked_owner` and delete it in the clean-up"
+         `ChildConfig::elsewhere` in a composite controller, or else with `Desired::untracked_owner`, \
+         and delete it in the clean-up"
     )]
     Elsewhere,
 
@@ -143,11 +144,13 @@ pub enum ChildError {
         by: String,
     },
 
-    /// The child exists and was not created for the parent. Such an object is never changed or
-    /// deleted.
+    /// The child exists and was not created for the parent: it has no controller, or an earlier object
+    /// with the name of the parent had it, which was deleted without its clean-up. Such an object is
+    /// never changed or deleted.
     #[error(
-        "{resource} {key} exists already and has no controller, and was not changed; to take it \
-         over, allow it with `Desired::adopt`, or choose another name for the child"
+        "{resource} {key} exists already and has no controller, or is from an earlier object with the \
+         name of its parent, and was not changed; to take it over, allow it with `adopt` of \
+         `ChildConfig` or `Desired`, or choose another name for the child"
     )]
     NotOurs {
         /// The kind, as `plural.group`.
@@ -229,15 +232,16 @@ pub enum ChildError {
         wait: Duration,
     },
 
-    /// A permission is missing (`403`).
+    /// A permission is missing. Other refusals with the code 403, such as those of a quota or a webhook,
+    /// are [`Request`](Self::Request).
     #[error(
         "cannot {verb} {resource} {key}: forbidden; a Role or ClusterRole must grant `{verb}` on \
          {resource}"
     )]
     Forbidden {
-        /// The verb of the request, as in RBAC.
+        /// The verb that must be granted.
         verb: &'static str,
-        /// The kind, as `plural.group`.
+        /// The kind, as `plural.group`, with `/status` for a write of the status.
         resource: String,
         /// The object.
         key: ObjectKey,

@@ -57,7 +57,7 @@ pub(super) enum Ownership {
         /// Kind and name of the other object.
         by: String,
     },
-    /// It has no controller, and nothing that names the parent.
+    /// It has no controller, and nothing that names the parent or another object that exists.
     Uncontrolled,
 }
 
@@ -252,6 +252,10 @@ impl Parent {
         }
         match labelled_parent(kind, metadata) {
             Some((uid, _)) if uid == self.uid => Ownership::Ours,
+            // An earlier object with the name of the parent, which was deleted without its clean-up.
+            Some((_, parent)) if parent == reference(&self.kind, &self.group, &self.key) => {
+                Ownership::Uncontrolled
+            }
             Some((_, parent)) => Ownership::Controlled {
                 by: parent.to_owned(),
             },

@@ -11,7 +11,7 @@ use windlass_informer::{
     api_request::{self, NOT_FOUND, RequestError, ResponseLimits, ServerStatus},
 };
 
-use super::{ChildError, ChildKind, plan::Preconditions};
+use super::{ChildError, ChildKind, migrate, plan::Preconditions};
 use crate::finalizer::kube_error;
 
 /// The limits of a response: objects of etcd have at most 1.5 MiB by default.
@@ -100,6 +100,20 @@ impl ObjectRequests<'_> {
         self.send(request).await
     }
 
+    /// The merge patch that moves the fields of `earlier` managers in `answer`, the response to an apply,
+    /// to our applies. An apply after it removes those that it does not have. `None` if there are none.
+    pub(super) fn migration(&self, answer: &Value, earlier: &[String]) -> Option<Value> {
+        let subresource = self.subresource.trim_start_matches('/');
+        let entries = migrate::moved(answer, self.manager, earlier, subresource)?;
+        let text = |field: &str| answer["metadata"][field].as_str().unwrap_or_default();
+        let preconditions = Preconditions {
+            uid: text("uid").to_owned(),
+            version: text("resourceVersion").to_owned(),
+        };
+        let body = json!({ "metadata": { "managedFields": entries } });
+        Some(preconditions.added_to(&body, true))
+    }
+
     /// Asks the API server whether it would create `body`, under a generated name.
     pub(super) async fn try_create(&self, body: &Value) -> Result<Bytes, RequestError> {
         let mut body = body.clone();
@@ -149,26 +163,26 @@ impl ObjectRequests<'_> {
 
     /// The error of a request with this verb.
     pub(crate) fn error(&self, verb: &'static str, error: RequestError) -> ChildError {
-        let code = match &error {
-            RequestError::Status(status) => status.code,
-            _ => 0,
+        let refused_verb = match &error {
+            RequestError::Status(status) if status.code == 403 => refused_verb(&status.message),
+            _ => None,
         };
         let is_conflict = matches!(&error, RequestError::Status(status) if is_conflict(status));
         let (resource, key) = (self.kind.resource(), self.key.clone());
         let source = Box::new(kube_error(error));
-        match code {
+        match refused_verb {
             _ if is_conflict => ChildError::Conflict {
                 resource,
                 key,
                 source,
             },
-            403 => ChildError::Forbidden {
+            Some(verb) => ChildError::Forbidden {
                 verb,
-                resource,
+                resource: resource + self.subresource,
                 key,
                 source,
             },
-            _ => ChildError::Request {
+            None => ChildError::Request {
                 verb,
                 resource,
                 key,
@@ -194,6 +208,16 @@ impl Preconditions {
     }
 }
 
+/// The verb that the user may not use, from the text of a refusal: an apply that creates needs `create`
+/// too. `None` if another rule refuses the request, such as a quota, a webhook or a policy of Pods.
+fn refused_verb(message: &str) -> Option<&'static str> {
+    let (_, refused) = message.split_once(" cannot ")?;
+    let (verb, rest) = refused.split_once(' ')?;
+    let verbs = ["get", "create", "patch", "update", "delete"];
+    let known = verbs.into_iter().find(|it| *it == verb);
+    known.filter(|_| rest.starts_with("resource "))
+}
+
 /// Whether the API server says that the object does not exist.
 pub(super) fn is_not_found(status: &ServerStatus) -> bool {
     status.code == 404 && status.reason == NOT_FOUND
@@ -203,4 +227,23 @@ pub(super) fn is_not_found(status: &ServerStatus) -> bool {
 pub(super) fn is_conflict(status: &ServerStatus) -> bool {
     let names_uid = || (status.causes.iter()).any(|cause| cause.field == "metadata.uid");
     status.code == 409 || status.code == 422 && names_uid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refused_verb;
+
+    #[test]
+    fn only_a_missing_permission_names_a_verb() {
+        let created = r#"configmaps "a" is forbidden: User "u" cannot create resource "configmaps" in API group "" in the namespace "shop""#;
+        assert_eq!(refused_verb(created), Some("create"));
+        for other in [
+            r#"pods "a" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2"#,
+            r#"pods "a" is forbidden: violates PodSecurity "restricted:latest""#,
+            r#"admission webhook "deny.example.io" denied the request: you cannot create objects today"#,
+            r#"pods "a" is forbidden: User "u" cannot use resource "x""#,
+        ] {
+            assert_eq!(refused_verb(other), None, "{other}");
+        }
+    }
 }

@@ -11,8 +11,8 @@ use serde_json::Value;
 use windlass_informer::{LazyObject, ObjectKey};
 
 use super::{
-    Applied, ChildError, ChildKind, ChildMemory, ChildObject, ChildOutcome, Children, Contention,
-    Desired, InvalidChild, Parent, desired::Prepared, memory::ChildId, plan::is_marked,
+    Applied, ChildError, ChildKind, ChildMemory, ChildObject, Children, Contention, Desired,
+    InvalidChild, Parent, desired::Prepared, memory::ChildId, plan::is_marked,
 };
 
 /// A valid child that a parent should have. Created by [`Parent::check_one`].
@@ -26,6 +26,7 @@ pub struct CheckedChild {
 #[derive(Debug, Default)]
 pub struct CheckedChildren {
     children: Vec<CheckedChild>,
+    known: ChildKeys,
 }
 
 /// The resources and keys of children.
@@ -39,7 +40,7 @@ pub struct AllApplied {
     pub errors: Vec<ChildError>,
     /// The children that another writer reverts. Pass them to `Context::report_contention`.
     pub contended: Vec<Contention>,
-    /// The time after which the first of the delayed children has to be applied.
+    /// The time after which the first of the children has to be applied again.
     pub repeat_after: Option<Duration>,
 }
 
@@ -56,7 +57,6 @@ impl Parent {
         desired: impl IntoIterator<Item = (ChildKind, Desired<C>)>,
     ) -> Result<CheckedChildren, ChildError> {
         let mut checked = CheckedChildren::default();
-        let mut known = ChildKeys::new();
         for (kind, desired) in desired {
             if !desired.has_name() {
                 return Err(ChildError::Invalid {
@@ -65,7 +65,7 @@ impl Parent {
                     source: InvalidChild::NoName,
                 });
             }
-            let child = self.check_one(&kind, desired, &mut known)?;
+            let child = self.check_one(&kind, desired, &mut checked.known)?;
             checked.children.push(child);
         }
         Ok(checked)
@@ -148,8 +148,7 @@ impl CheckedChildren {
     /// Whether there is a child of `kind` with this key.
     #[must_use]
     pub fn contains(&self, kind: &ChildKind, key: &ObjectKey) -> bool {
-        let is = |child: &CheckedChild| child.kind == *kind && child.key() == key;
-        self.children.iter().any(is)
+        self.known.contains(&(kind.resource(), key.clone()))
     }
 }
 
@@ -208,10 +207,8 @@ impl Children {
             match applied {
                 Err(error) => all.errors.push(error),
                 Ok(applied) => {
-                    if let ChildOutcome::Delayed(wait) = applied.outcome {
-                        let first = all.repeat_after.map_or(wait, |it| it.min(wait));
-                        all.repeat_after = Some(first);
-                    }
+                    let delays = [all.repeat_after, applied.repeat_after];
+                    all.repeat_after = delays.into_iter().flatten().min();
                     all.contended.extend(applied.contention);
                 }
             }

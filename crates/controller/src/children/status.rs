@@ -1,5 +1,7 @@
 //! Writes the status of a parent, by server-side apply of its subresource.
 
+use bytes::Bytes;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use windlass_informer::{
     api_request::{self, RequestError},
@@ -12,13 +14,32 @@ use super::{
     requests::{ApplyMode, ObjectRequests, is_not_found},
 };
 
+/// A status that the parent should have.
+#[derive(Debug)]
+pub(crate) struct StatusWrite<'a> {
+    /// The kind of the parent.
+    pub(crate) kind: &'a ChildKind,
+    pub(crate) status: &'a Value,
+    /// The version of the newest known state of the parent, and its status in each form.
+    pub(crate) version: &'a str,
+    pub(crate) observed: &'a [Value],
+    /// Whether the first request names the version, which proves that the response has no change of
+    /// another writer.
+    pub(crate) names_version: bool,
+    /// Whether it is also sent if the observed status is as desired.
+    pub(crate) is_forced: bool,
+    /// The managers whose fields are moved to the applies of this one, once.
+    pub(crate) earlier_managers: &'a [String],
+}
+
 /// The last apply of a status.
 #[derive(Clone, Debug)]
 pub(crate) struct RememberedStatus {
     /// Of the desired status.
     desired: Digest,
-    /// Of the status in the response, cut to the fields of the desired status.
-    answer: Digest,
+    /// Of the status in the response, cut to the fields of the desired status: of its JSON, and of its
+    /// decoded form, which stores can have.
+    answer: [Digest; 2],
     /// Of the response.
     version: String,
 }
@@ -26,50 +47,32 @@ pub(crate) struct RememberedStatus {
 // === impl RememberedStatus ===
 
 impl RememberedStatus {
-    /// Of an apply of `desired`, whose response has the status `answer`.
-    pub(crate) fn new(desired: &Value, answer: &Value, version: Option<&str>) -> Self {
-        Self {
-            desired: Digest::of(desired),
-            answer: digest_of(answer, desired),
-            version: version.unwrap_or_default().to_owned(),
-        }
-    }
-
-    /// Whether the last apply was of `desired`, and `observed` has its fields as the response to it.
-    pub(crate) fn shows(&self, desired: &Value, observed: &Value) -> bool {
-        self.desired == Digest::of(desired) && self.answer == digest_of(observed, desired)
+    /// Whether `observed`, of this version, is the response to an apply of `desired`, or from before it.
+    fn shows(&self, desired: &Value, version: &str, observed: &[Value]) -> bool {
+        let is_answer = |observed| self.answer.contains(&digest_of(observed, desired));
+        let is_before = windlass_informer::is_older(version, &self.version);
+        self.desired == Digest::of(desired) && (is_before || observed.iter().any(is_answer))
     }
 }
 
 // === impl Children ===
 
 impl Children {
-    /// Brings the status of the parent to `status`: fields that an earlier call has set and `status`
-    /// does not have are removed, and fields of other managers stay. `kind` is that of the parent,
-    /// `version` and `observed` are the version and the status of its newest known state. Returns whether a request was sent:
-    /// none is sent for a status that is as desired, except once after a start.
+    /// Brings the status of the parent, a `K`, to the desired one: fields that an earlier call has set
+    /// and that it does not have are removed, and fields of other managers stay. Returns whether a
+    /// request was sent: none is sent for a status that is as desired, except once after a start. A
+    /// parent that does not exist any more is no error.
     ///
     /// # Errors
     ///
-    /// [`ChildError::Conflict`] if the parent does not exist any more;
     /// [`ChildError::NoStatusSubresource`]; [`ChildError::UndeclaredField`]; the error of the request.
-    pub async fn apply_status(
-        &self,
-        kind: &ChildKind,
-        status: &Value,
-        version: &str,
-        observed: &Value,
-    ) -> Result<bool, ChildError> {
-        let remembered = self.memory.lock().status.clone();
-        let is_written = match &remembered {
-            None => observed == status,
-            Some(last) => {
-                // A state from before our last write counts as the response to it.
-                let is_stale = windlass_informer::is_older(version, &last.version);
-                last.shows(status, observed) || (is_stale && last.desired == Digest::of(status))
-            }
-        };
-        if is_written {
+    pub(crate) async fn apply_status<K>(&self, write: &StatusWrite<'_>) -> Result<bool, ChildError>
+    where
+        K: DeserializeOwned + Serialize,
+    {
+        let (kind, status) = (write.kind, write.status);
+        let migrates = !write.earlier_managers.is_empty() && !self.memory.lock().is_status_migrated;
+        if self.is_written(write) && !write.is_forced && !migrates {
             return Ok(false);
         }
         let key = self.parent.key();
@@ -82,54 +85,85 @@ impl Children {
             "metadata": metadata, "status": status,
         });
         let requests = ObjectRequests {
-            client: &self.client,
-            kind,
-            key,
-            manager: &self.parent.manager,
             subresource: "/status",
+            ..self.requests(kind, key)
         };
-        let answer = match requests.apply(&body, ApplyMode::Force).await {
-            Ok(answer) => answer,
-            Err(refused) => return Err(self.refused_status(&requests, refused).await),
+        let mut sent = if write.names_version && !write.version.is_empty() {
+            let mut body = body.clone();
+            body["metadata"]["resourceVersion"] = write.version.into();
+            requests.apply(&body, ApplyMode::Force).await
+        } else {
+            requests.apply(&body, ApplyMode::Force).await
         };
-        let answer: Value = api_request::decode(&answer)
-            .map_err(|error| requests.error("patch", RequestError::Connection(error)))?;
+        if write.names_version && matches!(&sent, Err(RequestError::Status(it)) if it.code == 409) {
+            sent = requests.apply(&body, ApplyMode::Force).await;
+        }
+        let refused = |error| requests.error("patch", error);
+        let decoded = |answer: &Bytes| -> Result<Value, ChildError> {
+            api_request::decode(answer).map_err(|error| refused(RequestError::Connection(error)))
+        };
+        let mut answer = match sent {
+            Ok(answer) => decoded(&answer)?,
+            Err(error) => return self.refused_status(&requests, error).await,
+        };
+        if migrates {
+            if let Some(moved) = requests.migration(&answer, write.earlier_managers) {
+                requests.merge(&moved).await.map_err(refused)?;
+                let again = requests.apply(&body, ApplyMode::Force).await;
+                answer = decoded(&again.map_err(refused)?)?;
+            }
+            self.memory.lock().is_status_migrated = true;
+        }
         let version = answer["metadata"]["resourceVersion"].as_str();
-        let written = RememberedStatus::new(status, &answer["status"], version);
-        self.memory.lock().status = Some(written);
+        let version = version.unwrap_or_default().to_owned();
+        let json = digest_of(&answer["status"], status);
+        let object: Option<K> = serde_json::from_value(answer).ok();
+        let object = object.and_then(|it| status_of(&it).ok());
+        let object = object.map_or(json, |shown| digest_of(&shown, status));
+        self.memory.lock().status = Some(RememberedStatus {
+            desired: Digest::of(status),
+            answer: [json, object],
+            version,
+        });
         Ok(true)
     }
 
-    /// The error of a status that was refused. A kind without the subresource has no such path.
+    /// Whether the newest known state is as desired.
+    fn is_written(&self, write: &StatusWrite<'_>) -> bool {
+        let (status, observed) = (write.status, write.observed);
+        match &self.memory.lock().status {
+            Some(last) if last.shows(status, write.version, observed) => true,
+            // A state from before the last write, which was another one.
+            Some(last) if windlass_informer::is_older(write.version, &last.version) => false,
+            _ => observed.contains(status),
+        }
+    }
+
+    /// The result of a status that was refused. A kind without the subresource has no such path.
     async fn refused_status(
         &self,
         requests: &ObjectRequests<'_>,
         refused: RequestError,
-    ) -> ChildError {
+    ) -> Result<bool, ChildError> {
         let is_missing = matches!(&refused, RequestError::Status(status) if status.code == 404);
         let is_named = matches!(&refused, RequestError::Status(status) if is_not_found(status));
         let (resource, key) = (requests.kind.resource(), requests.key.clone());
         if let RequestError::Status(status) = &refused
             && let Some(field) = undeclared_field(&status.message)
         {
-            return ChildError::UndeclaredField {
+            return Err(ChildError::UndeclaredField {
                 resource,
                 key,
                 field,
-            };
+            });
         }
         if !is_missing {
-            return requests.error("patch", refused);
+            return Err(requests.error("patch", refused));
         }
-        match requests.get().await {
-            Ok(Some(_)) => ChildError::NoStatusSubresource { resource, key },
-            Ok(None) if is_named => ChildError::Conflict {
-                resource,
-                key,
-                source: Box::new(crate::finalizer::kube_error(refused)),
-            },
-            Ok(None) => requests.error("patch", refused),
-            Err(error) => error,
+        match requests.get().await? {
+            Some(_) => Err(ChildError::NoStatusSubresource { resource, key }),
+            None if is_named => Ok(false),
+            None => Err(requests.error("patch", refused)),
         }
     }
 }
@@ -144,4 +178,11 @@ fn undeclared_field(message: &str) -> Option<String> {
 /// The digest of a status, cut to the fields of `desired`.
 fn digest_of(status: &Value, desired: &Value) -> Digest {
     Digest::of(&digest::cut(status, desired))
+}
+
+/// The status of an object, as its type serializes it.
+pub(crate) fn status_of<K: Serialize>(object: &K) -> Result<Value, serde_json::Error> {
+    let mut object = serde_json::to_value(object)?;
+    let status = object.get_mut("status");
+    Ok(status.map(Value::take).unwrap_or_default())
 }

@@ -13,7 +13,6 @@ use super::{
     digest,
     identity::is_kept,
     memory::{ChildId, Remembered, Reverts},
-    migrate,
     observed::Observed,
     plan::{APPLIED, ExistingChild, Preconditions, Step, is_marked, plan},
     requests::{ApplyMode, ObjectRequests, is_not_found},
@@ -139,6 +138,7 @@ impl ChildWrite<'_> {
             object: answer.get(self.kind)?,
             outcome,
             contention,
+            repeat_after: None,
         })
     }
 
@@ -153,21 +153,14 @@ impl ChildWrite<'_> {
             return Ok(None);
         }
         let object: Value = serde_json::from_slice(answer).unwrap_or_default();
-        let Some(entries) = migrate::moved(&object, &self.children.parent.manager, earlier, "")
-        else {
+        let Some(moved) = self.requests.migration(&object, earlier) else {
             return Ok(None);
         };
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let preconditions = Preconditions {
-            uid: text("uid").to_owned(),
-            version: text("resourceVersion").to_owned(),
-        };
-        let body = json!({ "metadata": { "managedFields": entries } });
-        let body = preconditions.added_to(&body, true);
         let refused = |error| self.requests.error("patch", error);
         self.children.memory.lock().forget(&self.id);
-        self.requests.merge(&body).await.map_err(refused)?;
-        let body = preconditions.added_to(&self.body(), false);
+        self.requests.merge(&moved).await.map_err(refused)?;
+        let mut body = self.body();
+        body["metadata"]["uid"] = moved["metadata"]["uid"].clone();
         let again = self.requests.apply(&body, ApplyMode::Force).await;
         again.map(Some).map_err(refused)
     }
@@ -205,6 +198,7 @@ impl ChildWrite<'_> {
                 key: self.id.key.clone(),
                 conflicts: Vec::new(),
             }),
+            repeat_after: None,
         })
     }
 
@@ -223,6 +217,10 @@ impl ChildWrite<'_> {
 
     /// Whether the existing child has everything that an apply would set: injected fields and defaults
     /// are no reason to replace it. If an apply is refused, the mark decides.
+    ///
+    /// A webhook can change creates and not updates, so that an apply would set other values. After a
+    /// start, when the response to the create is not known, a marked child has all that is desired,
+    /// unless it lacks a field, or another manager has set one.
     async fn is_equivalent<C: ChildObject>(
         &self,
         preconditions: &Preconditions,
@@ -236,9 +234,19 @@ impl ChildWrite<'_> {
             }
             Err(error) => return Err(self.requests.error("patch", error)),
         };
+        let metadata = existing.metadata();
         let existing = existing.value(self.kind)?.1;
         let result = digest::cut(&result, &self.desired.body);
-        Ok(digest::contains(&existing, &result))
+        let is_known = self.children.memory.lock().get(&self.id).is_some();
+        if is_known || !is_marked(self.desired, &metadata) {
+            return Ok(digest::contains(&existing, &result));
+        }
+        if !digest::has_fields(&existing, &result) {
+            return Ok(false);
+        }
+        let ours = format!("conflict with {:?}", self.children.parent.manager);
+        let conflicts = self.conflicts(preconditions).await;
+        Ok(conflicts.iter().all(|it| it.contains(&ours)))
     }
 
     /// Deletes the child, if the API server would accept the new one.
@@ -251,8 +259,13 @@ impl ChildWrite<'_> {
             let ChildId { resource, key } = self.id.clone();
             return Err(ChildError::Kept { resource, key });
         }
-        let accepted = self.requests.try_create(&self.body()).await;
-        accepted.map_err(|error| self.requests.error("create", error))?;
+        match self.requests.try_create(&self.body()).await {
+            // By the existing child: it is free after its deletion.
+            Err(RequestError::Status(status)) if status.message.contains("already allocated") => {}
+            accepted => {
+                accepted.map_err(|error| self.requests.error("create", error))?;
+            }
+        }
         let Preconditions { uid, version } = preconditions;
         let deleted = self.requests.delete(uid, Some(version)).await;
         match deleted {
@@ -317,20 +330,27 @@ impl ChildWrite<'_> {
         if !is_contended {
             return None;
         }
-        let body = preconditions.added_to(&self.body(), false);
-        let answer = self.requests.apply(&body, ApplyMode::FindConflicts).await;
-        let conflicts = match answer {
-            Err(RequestError::Status(status)) => (status.causes.iter().take(5))
-                .filter(|cause| cause.reason == "FieldManagerConflict")
-                .map(|cause| one_line(&format!("{}: {}", cause.field, cause.message)).into_owned())
-                .collect(),
-            _ => Vec::new(),
-        };
+        let mut conflicts = self.conflicts(preconditions).await;
+        conflicts.truncate(5);
         Some(Contention {
             resource: self.id.resource.clone(),
             key: self.id.key.clone(),
             conflicts,
         })
+    }
+
+    /// The fields to which other managers have given other values than desired, with the managers.
+    async fn conflicts(&self, preconditions: &Preconditions) -> Vec<String> {
+        let body = preconditions.added_to(&self.body(), false);
+        let answer = self.requests.apply(&body, ApplyMode::FindConflicts).await;
+        let Err(RequestError::Status(status)) = answer else {
+            return Vec::new();
+        };
+        let causes = status.causes.iter();
+        let conflicts = causes.filter(|cause| cause.reason == "FieldManagerConflict");
+        conflicts
+            .map(|cause| one_line(&format!("{}: {}", cause.field, cause.message)).into_owned())
+            .collect()
     }
 
     pub(super) fn decode<C: ChildObject>(

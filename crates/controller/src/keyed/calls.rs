@@ -44,8 +44,8 @@ impl<R: KeyedResource> Calls<R> {
     /// is in the store already, has arrived.
     const DEFERRAL: Duration = Duration::from_secs(1);
 
-    pub(super) fn new(resource: Arc<R>) -> Self {
-        let store = resource.informer().store();
+    /// `store` is that of the informer whose events are reconciled.
+    pub(super) fn new(resource: Arc<R>, store: Store<R::Object>) -> Self {
         Self {
             resource,
             store,

@@ -184,8 +184,9 @@ impl<R: KeyedResource> ResourceController<R> {
     /// before its first list.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
-        let has_run = self.runs.current.lock().has_run;
-        has_run.then(|| self.resource.informer().last_sync_resource_version())?
+        let current = self.runs.current.lock();
+        let last_version = current.last_version.as_ref();
+        last_version.filter(|_| current.has_run)?()
     }
 
     /// Runs the background task, the nested controllers and the informer, and calls the resource for
@@ -277,7 +278,7 @@ impl<R: KeyedResource> ResourceController<R> {
             .on_stop(OnStop::Drain);
         let controller = (self.configure)(builder).build()?;
         let informer = self.resource.informer();
-        let calls = Calls::new(Arc::clone(&self.resource));
+        let calls = Calls::new(Arc::clone(&self.resource), informer.store());
         let kind = controller.kind(informer.resource())?;
         controller.add_informer(&kind, &informer)?;
         controller.add_reconciler(&kind, calls)?;
@@ -285,6 +286,7 @@ impl<R: KeyedResource> ResourceController<R> {
             controller.set_fence(fence);
         }
         current.controller = Some(controller.clone());
+        current.last_version = Some(Box::new(move || informer.last_sync_resource_version()));
         Ok(controller)
     }
 }

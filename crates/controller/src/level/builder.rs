@@ -142,6 +142,20 @@ impl<K: Watchable> ControllerBuilder<K> {
         self
     }
 
+    /// Whether the objects have a finalizer.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn has_finalizer(&self) -> bool {
+        self.finalizer.is_some()
+    }
+
+    /// Adds no finalizer, as by default.
+    #[doc(hidden)]
+    pub fn without_finalizer(mut self) -> Self {
+        self.finalizer = None;
+        self
+    }
+
     /// Sets what happens when an object with the finalizer leaves the selector of its watch. By default
     /// the finalizer is removed without a clean-up, and this is logged at `WARN`; with
     /// [`OnSelectorExit::CleanUp`] [`cleanup`](super::ObjectReconciler::cleanup) is called before.
@@ -170,6 +184,13 @@ impl<K: Watchable> ControllerBuilder<K> {
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
         self.field_manager = Some(name.into());
         self
+    }
+
+    /// The field manager of the controller that these settings build.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn manager(&self) -> &str {
+        self.field_manager.as_ref().unwrap_or(&self.name)
     }
 
     /// Takes over the fields of the status that `manager` has set with updates, for example the program

@@ -15,8 +15,8 @@ use super::{Context, Mode, Owned, Watchable, claims::slot};
 use crate::{
     Failure, ObjectEvent, Outcome,
     children::{
-        Applied, CheckedChild, ChildError, ChildKeys, ChildKind, ChildMemory, ChildOutcome,
-        Children, ClaimBy, Contention, Deleted, IntoDesired, InvalidChild, Parent,
+        Applied, CheckedChild, ChildError, ChildKeys, ChildKind, ChildMemory, Children, ClaimBy,
+        Contention, Deleted, IntoDesired, InvalidChild, Parent,
     },
 };
 
@@ -188,7 +188,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
         self.check_selected(cx, child)?;
         let stored = self.newest(cx, child.key());
         let applied = children.apply(child, stored).await?;
-        if let ChildOutcome::Delayed(wait) = applied.outcome {
+        if let Some(wait) = applied.repeat_after {
             cx.call.writes.repeat_after(wait);
         }
         if let Some(contention) = &applied.contention {
@@ -316,10 +316,7 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
             .prune(&kind, stored, is_desired)
             .await
             .map_err(failure)?;
-        match pruned.forbidden {
-            Some(error) => Err(failure(error)),
-            None => Ok(pruned.deleted.len()),
-        }
+        Ok(pruned.deleted.len())
     }
 
     pub(super) fn kind(&self) -> ChildKind {

@@ -85,6 +85,11 @@ impl OwnWriteTracker {
         }
     }
 
+    /// Whether own writes are waited for and recognized.
+    pub(super) fn recognizes(&self) -> bool {
+        self.writes.lock().recognizes()
+    }
+
     /// Adds a kind whose stores show own writes.
     pub(super) fn watch<C: Watchable>(&self, informers: &Informers<C>) {
         let types = ApiResource::erase::<C>(informers.types());

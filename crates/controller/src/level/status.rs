@@ -6,15 +6,14 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
-use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_informer::{LazyObject, ObjectIdentity as _, resource_name};
 
-use super::{Context, Mode, Watchable};
+use super::{Context, Mode, Watchable, children::failure};
 use crate::{
     ChildError, Failure,
-    children::{ChildMemory, RememberedStatus, migrate},
+    children::{ChildKind, StatusWrite, status_of},
     own_writes::parse_version,
 };
 
@@ -35,110 +34,66 @@ impl<K: Watchable> Context<K> {
     ///
     /// # Errors
     ///
-    /// [`Failure`] with the [`kube::Error`] of the request, with
-    /// [`ChildError::NoStatusSubresource`](crate::ChildError) if the kind has no status subresource, or
-    /// if `status` does not serialize.
+    /// [`Failure`] with the [`ChildError`] of the request, with [`ChildError::NoStatusSubresource`] if
+    /// the kind has no status subresource, with [`ChildError::UndeclaredField`] if its schema lacks a
+    /// field, or if `status` does not serialize.
     pub async fn write_status<S: Serialize + Send>(&self, status: S) -> Result<bool, Failure>
     where
         K: Serialize,
     {
         let status = serde_json::to_value(status)?;
-        let newest = self.newest();
-        let known = status_of(&*newest)?;
-        let memory = self.call.setup.memories.of(&*newest);
-        let is_known = known == status
-            || matches!(&memory.lock().status, Some(last) if last.shows(&status, &known));
-        let migrates = self.migrates_status(&memory);
-        // In a stale call the store can have the status before the last write.
-        if is_known && !self.is_stale() && !migrates {
-            return Ok(false);
-        }
-        let types = self.call.setup.types();
-        let metadata = newest.meta();
-        let body = |version: Option<&str>| {
-            // The uid prevents a write to another object with the same name. The version proves that
-            // the response has no change of others.
-            let mut of = json!({ "uid": metadata.uid });
-            if let Some(version) = version {
-                of["resourceVersion"] = version.into();
-            }
-            Patch::Apply(json!({
-                "apiVersion": K::api_version(types),
-                "kind": K::kind(types),
-                "metadata": of,
-                "status": status,
-            }))
-        };
-        let params = PatchParams::apply(self.field_manager()).force();
-        let (api, name) = (self.api(), self.key().name());
-        let version = metadata.resource_version.as_deref();
-        let mut sent = api.patch_status(name, &params, &body(version)).await;
-        if matches!(&sent, Err(kube::Error::Api(status)) if status.code == 409) {
-            sent = api.patch_status(name, &params, &body(None)).await;
-        }
-        match sent {
-            Ok(answer) => {
-                let answer = if migrates {
-                    let answer = self.migrate_status(answer, &body(None)).await?;
-                    memory.lock().is_status_migrated = true;
-                    answer
-                } else {
-                    answer
-                };
-                let shown = answer.try_parse::<K>().ok();
-                let shown = shown.and_then(|it| status_of(&it).ok());
-                // Most answers show exactly what was written.
-                let differs = shown.filter(|shown| *shown != status);
-                memory.lock().status =
-                    differs.map(|shown| RememberedStatus::new(&status, &shown, None));
-                Ok(true)
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                // If the path is unknown, the API server names no object.
-                let missing = status.details.as_ref().map(|details| details.name.as_str());
-                let is_missing = missing == Some(name)
-                    // The kind can be missing too.
-                    || matches!(api.get_metadata_opt(name).await, Ok(None));
-                if is_missing {
-                    return Ok(false);
-                }
-                let resource = resource_name::<K>(types);
-                let key = self.key().clone();
-                Err(ChildError::NoStatusSubresource { resource, key }.into())
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.apply_status(&status).await.map_err(failure)
     }
 
-    /// Whether the fields of earlier managers were not moved yet. Not while the object is paused: that is
-    /// more than a write of the status.
-    fn migrates_status(&self, memory: &Mutex<ChildMemory>) -> bool {
-        !self.call.setup.earlier_managers.is_empty()
-            && self.mode() != Mode::Paused
-            && !memory.lock().is_status_migrated
+    /// Like [`write_status`](Self::write_status), with the error of the request.
+    #[doc(hidden)]
+    pub async fn apply_status(&self, status: &Value) -> Result<bool, ChildError>
+    where
+        K: Serialize,
+    {
+        let (setup, newest) = (&self.call.setup, self.newest());
+        // It is more than a write of the status.
+        let migrates = self.mode() != Mode::Paused;
+        let earlier: &[String] = if migrates {
+            &setup.earlier_managers
+        } else {
+            &[]
+        };
+        let write = StatusWrite {
+            kind: &ChildKind::of::<K>(setup.types()),
+            status,
+            version: newest.resource_version().unwrap_or_default(),
+            observed: &Self::statuses_in(&newest),
+            names_version: setup.own.recognizes(),
+            // The store can have the status before the last write.
+            is_forced: self.is_stale(),
+            earlier_managers: earlier,
+        };
+        self.children()?.apply_status::<K>(&write).await
     }
 
-    /// Moves the fields of earlier managers in `answer`, the response to an apply of a status, to our
-    /// applies, and applies `body` again: that removes those that it does not have.
-    async fn migrate_status(
-        &self,
-        answer: DynamicObject,
-        body: &Patch<Value>,
-    ) -> Result<DynamicObject, Failure> {
-        let earlier = &self.call.setup.earlier_managers;
-        let object = json!({ "metadata": answer.metadata });
-        let Some(entries) = migrate::moved(&object, self.field_manager(), earlier, "status") else {
-            return Ok(answer);
-        };
-        let metadata = &answer.metadata;
-        let moved = Patch::Merge(json!({ "metadata": {
-            "uid": metadata.uid, "resourceVersion": metadata.resource_version,
-            "managedFields": entries,
-        }}));
-        let (api, name) = (self.api(), self.key().name());
-        api.patch(name, &PatchParams::default(), &moved).await?;
-        let params = PatchParams::apply(self.field_manager()).force();
-        Ok(api.patch_status(name, &params, body).await?)
+    /// The status of the newest known state of the object.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn observed_status(&self) -> Value
+    where
+        K: Serialize,
+    {
+        let statuses = Self::statuses_in(&self.newest());
+        statuses.into_iter().next().unwrap_or_default()
+    }
+
+    /// The status in `state`: that of the JSON, which has all fields, if it is kept as JSON, and as its
+    /// type has it.
+    fn statuses_in(state: &LazyObject<K>) -> Vec<Value>
+    where
+        K: Serialize,
+    {
+        let json = state.as_erased().json();
+        let json = json.and_then(|json| serde_json::from_str::<Value>(json).ok());
+        let json = json.map(|mut json| json["status"].take());
+        let typed = state.get().ok().and_then(|it| status_of(&*it).ok());
+        json.into_iter().chain(typed).collect()
     }
 
     /// Sets the condition `Paused` of an object whose clean-up waits, or ends it when the clean-up
@@ -193,7 +148,7 @@ impl<K: Watchable> Context<K> {
 
     /// The newest known state of the object: that of the call, of the store, or of a response of this
     /// call.
-    fn newest(&self) -> Arc<K> {
+    fn newest(&self) -> LazyObject<K> {
         let (object, key) = (self.object(), self.key());
         let version = |version: Option<&str>| version.and_then(parse_version);
         let own = version(object.meta().resource_version.as_deref());
@@ -201,11 +156,11 @@ impl<K: Watchable> Context<K> {
             let is_same = stored.uid() == object.meta().uid.as_deref();
             is_same && version(stored.resource_version()) > own
         });
-        let stored = stored.unwrap_or_else(|| LazyObject::from(Arc::clone(object)));
+        let of_call = || LazyObject::from(Arc::clone(object));
         let resource = resource_name::<K>(self.call.setup.types());
+        let stored = stored.unwrap_or_else(of_call);
         let newest = (self.call.writer).newest(&resource, key, Some(stored));
-        let newest = newest.and_then(|newest| newest.get().ok());
-        newest.unwrap_or_else(|| Arc::clone(object))
+        newest.unwrap_or_else(of_call)
     }
 
     /// The API of the object's kind and namespace, without a type.
@@ -216,13 +171,4 @@ impl<K: Watchable> Context<K> {
             None => Api::all_with(self.client(), &types),
         }
     }
-}
-
-/// The status of an object, as its type serializes it.
-fn status_of<K: Serialize>(object: &K) -> Result<Value, serde_json::Error> {
-    let mut object = serde_json::to_value(object)?;
-    Ok(object
-        .get_mut("status")
-        .map(Value::take)
-        .unwrap_or_default())
 }

@@ -1,8 +1,13 @@
 //! Runs, their state and their metrics.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{ResourceController, RunError, Runnable as _};
+use windlass_controller::{Failure, KeyedResource, ResourceController, RunError, Runnable as _};
+use windlass_informer::{Informer, ObjectKey, Scripted};
 
 use crate::{
     lines::Lines,
@@ -68,6 +73,61 @@ async fn the_state_of_the_informer_is_that_of_the_controller() {
     assert_eq!(recorder.informer.store().len(), 1, "callers read the store");
     assert!(!running.has_ended(), "it runs until the stop");
     running.stop().await.expect("no error");
+}
+
+/// Creates an informer in each call, as the resources of consul-k8s do.
+struct OfManyInformers {
+    sources: Mutex<Vec<Scripted<ConfigMap>>>,
+    calls: Recorder,
+}
+
+impl KeyedResource for OfManyInformers {
+    type Object = ConfigMap;
+
+    fn informer(&self) -> Informer<ConfigMap> {
+        let source = self.sources.lock().pop();
+        Informer::new(source.expect("one informer for each run"))
+    }
+
+    async fn upsert(&self, key: &ObjectKey, object: Arc<ConfigMap>) -> Result<(), Failure> {
+        self.calls.upsert(key, object).await
+    }
+
+    async fn delete(&self, key: &ObjectKey, last: Arc<ConfigMap>) -> Result<(), Failure> {
+        self.calls.delete(key, last).await
+    }
+}
+
+/// Rows: CK-09, CK-10, CK-12
+#[tokio::test(start_paused = true)]
+async fn a_resource_may_create_its_informer_in_each_call() {
+    let (script, source) = Scripted::new();
+    let (later, later_source) = Scripted::new();
+    let (_unused, recorder) = Recorder::new();
+    let controller = ResourceController::new(OfManyInformers {
+        // The last one is the first.
+        sources: Mutex::new(vec![later_source, source]),
+        calls: recorder.clone(),
+    });
+    let run = || {
+        let (controller, stop) = (controller.clone(), CancellationToken::new());
+        let stopped = stop.clone();
+        (
+            stop,
+            tokio::spawn(async move { controller.run(stopped).await }),
+        )
+    };
+    for script in [script, later] {
+        let (stop, task) = run();
+        script.list([config("a", 7)]).await.expect("it runs");
+        assert_eq!(recorder.take().await, "upsert shop/a 7");
+        script.apply(config("a", 9)).await.expect("it runs");
+        assert_eq!(recorder.take().await, "upsert shop/a 9");
+        let version = controller.last_sync_resource_version();
+        assert_eq!(version.as_deref(), Some("9"));
+        stop.cancel();
+        task.await.expect("no panic").expect("no error");
+    }
 }
 
 /// An informer that another user has synced does not make the controller synced.

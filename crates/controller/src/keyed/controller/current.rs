@@ -22,9 +22,13 @@ pub(super) struct Runs {
 #[derive(Default)]
 pub(super) struct Current {
     pub(super) controller: Option<InformerController>,
+    /// The version that its informer has reached.
+    pub(super) last_version: Option<Box<LastVersion>>,
     /// Whether it was run: a controller runs once.
     pub(super) has_run: bool,
 }
+
+type LastVersion = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Ends the state of running.
 pub(super) struct RunGuard<'a>(&'a Runs);

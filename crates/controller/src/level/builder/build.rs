@@ -45,6 +45,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         R: ObjectReconciler<K>,
     {
         Self::check_owned(&self.owned)?;
+        let field_manager = self.manager().to_owned();
         let finalizer = self.finalizer.map(FinalizerName::new).transpose()?;
         let types = self.primaries.types().clone();
         let api = Api::<K>::all_with(self.client.clone(), &types);
@@ -84,7 +85,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         let (events, publisher) =
             EventRecorder::new(self.client.clone(), self.name.as_str(), host_name());
         let setup = Arc::new(Setup {
-            field_manager: self.field_manager.unwrap_or_else(|| self.name.clone()),
+            field_manager,
             earlier_managers: self.earlier_managers,
             primaries: self.primaries.clone(),
             target: target.clone(),

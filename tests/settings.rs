@@ -636,9 +636,9 @@ async fn a_limit_of_all_retries_also_holds_for_an_own_policy() {
         .on_error(|_| {})
         .build()
         .expect("good settings");
-    let (sender, mut calls) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut calls) = tokio::sync::mpsc::channel(16);
     let fails = move |request: Request<ConfigMap>| {
-        _ = sender.send((request.attempt(), Instant::now()));
+        _ = sender.try_send((request.attempt(), Instant::now()));
         async { Err::<Outcome, _>(Failure::new("not yet")) }
     };
     let kind = controller.kind::<ConfigMap>("configs").expect("a new kind");

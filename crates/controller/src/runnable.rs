@@ -146,22 +146,20 @@ impl Runnable for InformerController {
 ///
 /// # Example
 ///
-/// ```no_run
+/// ```
 /// use std::sync::Arc;
 ///
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass_controller::{Context, Controller, Failure, Outcome, Runnable, Trigger, Watch};
+/// use windlass_controller::{InformerController, Runnable};
 ///
-/// fn add(_: impl Runnable) {}
+/// /// Takes a controller, as `Operator::add_controller` does.
+/// fn add(controller: impl Runnable) -> String {
+///     controller.name().to_owned()
+/// }
 ///
-/// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let configs = Controller::<ConfigMap>::builder(client, Watch::all());
-/// let reconcile = |_: Context<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
-/// let controller = Arc::new(configs.build(reconcile)?);
-/// add(Arc::clone(&controller)); // as `Operator::add_controller` takes it
-/// println!("{} of {}", controller.name(), controller.informers().list().len());
-/// # Ok(())
-/// # }
+/// let controller = Arc::new(InformerController::builder().name("websites").build()?);
+/// assert_eq!(add(Arc::clone(&controller)), "websites");
+/// assert!(controller.dead_letters().is_empty());
+/// # Ok::<(), windlass_controller::BuildError>(())
 /// ```
 impl<R: Runnable> Runnable for Arc<R> {
     type Error = R::Error;

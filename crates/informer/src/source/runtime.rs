@@ -194,7 +194,7 @@ fn watch_error(resource: &Arc<str>, error: watcher::Error) -> WatchError {
         | watcher::Error::WatchFailed(source) => WatchErrorCause::Connection {
             source: Box::new(source),
         },
-        other => WatchErrorCause::Inconsistent {
+        other @ watcher::Error::NoResourceVersion => WatchErrorCause::Inconsistent {
             why: other.to_string(),
         },
     };

@@ -230,11 +230,11 @@ async fn check(seed: u64) {
     });
     let informer = Informer::builder(source(&server).seed(seed));
     let mut wire = Wire::follow(informer.on_error(|_| {}).build(), server);
-    let mut seen = Objects::new();
+    let mut known = Objects::new();
     let mut deadline = None;
     loop {
         match timeout(Duration::from_secs(1), wire.next()).await {
-            Ok(event) => apply(seed, &mut seen, &event),
+            Ok(event) => apply(seed, &mut known, &event),
             Err(_) if hostile.lock().expect("no panic").faults > 0 => {}
             Err(_) => {
                 let deadline = *deadline.get_or_insert(Instant::now() + RECOVERY);
@@ -243,12 +243,12 @@ async fn check(seed: u64) {
                     &hostile.lock().expect("no panic").objects,
                     matches!(health.state, HealthState::Watching),
                 );
-                if seen == *objects && is_watching {
+                if known == *objects && is_watching {
                     break;
                 }
                 assert!(
                     Instant::now() < deadline,
-                    "seed {seed}: the server has {objects:?}, and the subscriber {seen:?}; {health}"
+                    "seed {seed}: the server has {objects:?}, and the subscriber {known:?}; {health}"
                 );
             }
         }
@@ -258,26 +258,26 @@ async fn check(seed: u64) {
     let stored: Objects = (stored.iter())
         .map(|object| (object.name_any(), version(object).expect("a number")))
         .collect();
-    assert_eq!(stored, seen, "seed {seed}");
+    assert_eq!(stored, known, "seed {seed}");
     assert!(wire.informer.history_went_back().is_none(), "seed {seed}");
 }
 
 /// Applies an event to what a subscriber knows, and checks that it continues that.
-fn apply(seed: u64, seen: &mut Objects, event: &Event<ConfigMap>) {
+fn apply(seed: u64, known: &mut Objects, event: &Event<ConfigMap>) {
     let Some(object) = event.object() else { return };
     let (name, version) = (object.name_any(), object.resource_version().expect("one"));
     let version: usize = version.parse().expect("a number");
     match event {
-        Event::Added(_) => assert_eq!(seen.insert(name, version), None, "seed {seed}: {event:?}"),
+        Event::Added(_) => assert_eq!(known.insert(name, version), None, "seed {seed}: {event:?}"),
         Event::Updated { .. } => {
-            let old = seen.insert(name, version);
+            let old = known.insert(name, version);
             assert!(
                 old.is_some_and(|old| old < version),
                 "seed {seed}: {event:?} {old:?}"
             );
         }
         Event::Deleted { .. } => {
-            let old = seen.remove(&name);
+            let old = known.remove(&name);
             assert!(
                 old.is_some_and(|old| old <= version),
                 "seed {seed}: {event:?} {old:?}"

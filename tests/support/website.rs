@@ -267,7 +267,7 @@ pub(crate) async fn stays_quiet(kit: Kit, time: Duration) {
 }
 
 /// The roles of the operator in the namespace of the kit, without `delete` of deployments.
-const ROLES: &str = r#"
+const ROLES: &str = r"
 apiVersion: v1
 kind: List
 items:
@@ -290,7 +290,7 @@ kind: RoleBinding
 metadata: { name: website-operator }
 roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: website-operator }
 subjects: [{ kind: ServiceAccount, name: website-operator }]
-"#;
+";
 
 /// The operator lacks the permission for the status until its roles have it.
 pub(crate) async fn has_the_permissions_of_its_roles(kit: Kit) {
@@ -326,7 +326,7 @@ pub(crate) async fn has_the_permissions_of_its_roles(kit: Kit) {
 }
 
 /// A kind with conditions, and objects whose controllers the kit plays.
-const WORKLOADS: &str = r#"
+const WORKLOADS: &str = r"
 apiVersion: played.windlass.dev/v1
 kind: Certificate
 metadata: { name: a }
@@ -349,7 +349,7 @@ spec:
       storage: true
       subresources: { status: {} }
       schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
-"#;
+";
 
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
 #[kube(
@@ -360,9 +360,8 @@ spec:
 )]
 pub(crate) struct CertificateSpec {}
 
-/// The status of an object that is ready, complete or failed, for each kind whose controller the kit
-/// plays.
-pub(crate) async fn plays_the_controllers(kit: Kit) {
+/// The objects whose controllers the kit plays.
+fn played_objects() -> Vec<Value> {
     let pod = json!({
         "restartPolicy": "Never", "automountServiceAccountToken": false,
         "containers": [{ "name": "a", "image": "a:1" }],
@@ -394,32 +393,15 @@ pub(crate) async fn plays_the_controllers(kit: Kit) {
     for name in ["running", "complete", "failed"] {
         objects.push(object("v1", "Pod", name, pod.clone()));
     }
-    kit.install(WORKLOADS).await;
-    kit.install(&objects).await;
+    objects
+}
 
-    let two = json!({ "status": { "replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1 } });
-    kit.set_status::<Deployment>("a", NewStatus::Ready).await;
-    kit.expect::<Deployment>("a").matches(two.clone()).await;
-    kit.set_status::<Deployment>("a", NewStatus::Failed).await;
-    kit.expect::<Deployment>("a")
-        .matches(json!({ "status": { "conditions": [
-            { "type": "Available", "status": "True" },
-            { "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded" },
-        ] } }))
-        .await;
-    kit.set_status::<ReplicaSet>("a", NewStatus::Ready).await;
-    kit.expect::<ReplicaSet>("a").matches(two.clone()).await;
-    kit.set_status::<StatefulSet>("a", NewStatus::Ready).await;
-    kit.expect::<StatefulSet>("a").matches(two).await;
-    kit.set_status::<DaemonSet>("a", NewStatus::Ready).await;
-    kit.expect::<DaemonSet>("a")
-        .matches(json!({ "status": { "numberReady": 1, "desiredNumberScheduled": 1 } }))
-        .await;
-    kit.set_status::<PersistentVolumeClaim>("a", NewStatus::Ready)
-        .await;
-    kit.expect::<PersistentVolumeClaim>("a")
-        .matches(json!({ "status": { "phase": "Bound", "capacity": { "storage": "1Gi" } } }))
-        .await;
+/// The status of an object that is ready, complete or failed, for each kind whose controller the kit
+/// plays.
+pub(crate) async fn plays_the_controllers(kit: Kit) {
+    kit.install(WORKLOADS).await;
+    kit.install(&played_objects()).await;
+    plays_the_controllers_of_replicas(&kit).await;
     for (name, status, phase, ready) in [
         ("running", NewStatus::Ready, "Running", true),
         ("complete", NewStatus::Complete, "Succeeded", false),
@@ -460,4 +442,30 @@ pub(crate) async fn plays_the_controllers(kit: Kit) {
             ] } }))
             .await;
     }
+}
+
+async fn plays_the_controllers_of_replicas(kit: &Kit) {
+    let two = json!({ "status": { "replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1 } });
+    kit.set_status::<Deployment>("a", NewStatus::Ready).await;
+    kit.expect::<Deployment>("a").matches(two.clone()).await;
+    kit.set_status::<Deployment>("a", NewStatus::Failed).await;
+    kit.expect::<Deployment>("a")
+        .matches(json!({ "status": { "conditions": [
+            { "type": "Available", "status": "True" },
+            { "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded" },
+        ] } }))
+        .await;
+    kit.set_status::<ReplicaSet>("a", NewStatus::Ready).await;
+    kit.expect::<ReplicaSet>("a").matches(two.clone()).await;
+    kit.set_status::<StatefulSet>("a", NewStatus::Ready).await;
+    kit.expect::<StatefulSet>("a").matches(two).await;
+    kit.set_status::<DaemonSet>("a", NewStatus::Ready).await;
+    kit.expect::<DaemonSet>("a")
+        .matches(json!({ "status": { "numberReady": 1, "desiredNumberScheduled": 1 } }))
+        .await;
+    kit.set_status::<PersistentVolumeClaim>("a", NewStatus::Ready)
+        .await;
+    kit.expect::<PersistentVolumeClaim>("a")
+        .matches(json!({ "status": { "phase": "Bound", "capacity": { "storage": "1Gi" } } }))
+        .await;
 }

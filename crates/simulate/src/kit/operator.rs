@@ -165,12 +165,16 @@ impl OperatorProcess {
             (None, None) => "crashed".to_owned(),
         };
         let missing = self.missing.lock();
-        let missing: String = missing.keys().map(|it| format!("\n    {it}")).collect();
-        match (&self.account, missing.as_str()) {
-            (None, _) => state,
-            (Some(account), "") => format!("{state}, as {account}"),
-            (Some(account), _) => format!("{state}; the roles of {account} lack:{missing}"),
+        let Some(account) = &self.account else {
+            return state;
+        };
+        if missing.is_empty() {
+            return format!("{state}, as {account}");
         }
+        let text = format!("{state}; the roles of {account} lack:");
+        missing
+            .keys()
+            .fold(text, |text, it| text + &format!("\n    {it}"))
     }
 
     /// Notes that the server denied a request with this message.

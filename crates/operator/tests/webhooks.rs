@@ -127,7 +127,7 @@ async fn a_handler_can_decide_about_objects_that_do_not_decode() {
     }
 }
 
-/// serde_json reads at most 128 levels. A field that the type does not have may have more.
+/// `serde_json` reads at most 128 levels. A field that the type does not have may have more.
 #[tokio::test]
 async fn an_object_with_more_levels_than_are_read_is_denied_and_named() {
     #[derive(kube::CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]

@@ -266,12 +266,12 @@ where
     match Received::read(&request).and_then(Received::decode_objects) {
         Ok(received) => {
             let span = received.span();
-            let handled = async {
+            let answer = async {
                 let decision = handler(received.request).await;
                 let decision = decision.map(Into::into).map_err(Into::into);
                 finish(received.path, received.response, decision)
             };
-            span.within(pin!(handled)).await
+            span.within(pin!(answer)).await
         }
         Err(response) => *response,
     }

@@ -92,7 +92,6 @@ use super::{
 /// ```
 pub struct Conversion<H> {
     kind: Cow<'static, str>,
-    group: Cow<'static, str>,
     versions: BTreeMap<String, Version<H>>,
 }
 
@@ -121,7 +120,6 @@ where
         };
         Self {
             kind: H::kind(&()),
-            group: H::group(&()),
             versions: [(H::api_version(&()).into_owned(), hub)].into(),
         }
     }
@@ -154,8 +152,8 @@ impl<H> ErasedConversion for Conversion<H>
 where
     H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
 {
-    fn kind(&self) -> [&str; 2] {
-        [&*self.kind, &*self.group]
+    fn kind(&self) -> [Cow<'static, str>; 2] {
+        [H::kind(&()), H::group(&())]
     }
 
     fn convert(

@@ -1,6 +1,7 @@
 //! The conversions of one path, and the responses to `ConversionReview`s.
 
 use std::{
+    borrow::Cow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -22,7 +23,7 @@ pub(super) struct Conversions(Vec<Arc<dyn ErasedConversion>>);
 /// A [`Conversion`] with its type erased.
 pub(super) trait ErasedConversion: Send + Sync {
     /// The kind, and its group.
-    fn kind(&self) -> [&str; 2];
+    fn kind(&self) -> [Cow<'static, str>; 2];
 
     /// Converts an object. The error does not name it.
     fn convert(
@@ -143,22 +144,20 @@ impl Conversions {
         }
         let group = |version: &str| version.rsplit_once('/').map_or("", |it| it.0).to_owned();
         let of_kind = [&*head.kind, &*group(&head.api_version)];
-        let (error, panic) = match self.0.iter().find(|it| it.kind() == of_kind) {
-            Some(conversion) => {
-                let convert = || conversion.convert(object, &head, desired);
-                match catch_unwind(AssertUnwindSafe(convert)) {
-                    Ok(Ok(converted)) => return Ok(converted),
-                    Ok(Err(error)) => (error, None),
-                    Err(panic) => {
-                        let panic = panic_message(panic);
-                        (format!("the conversion panicked: {panic}"), Some(panic))
-                    }
+        let (error, panic) = if let Some(conversion) = self.0.iter().find(|it| it.kind() == of_kind)
+        {
+            let convert = || conversion.convert(object, &head, desired);
+            match catch_unwind(AssertUnwindSafe(convert)) {
+                Ok(Ok(converted)) => return Ok(converted),
+                Ok(Err(error)) => (error, None),
+                Err(panic) => {
+                    let panic = panic_message(panic);
+                    (format!("the conversion panicked: {panic}"), Some(panic))
                 }
             }
-            None => {
-                let kinds: Vec<_> = self.0.iter().map(|it| it.kind()[0]).collect();
-                (format!("this webhook converts {}", kinds.join(", ")), None)
-            }
+        } else {
+            let kinds: Vec<_> = self.0.iter().map(|it| it.kind()[0].clone()).collect();
+            (format!("this webhook converts {}", kinds.join(", ")), None)
         };
         let key = ObjectKey::new(&*head.metadata.name);
         let key = (head.metadata.namespace.iter()).fold(key, |key, it| key.within(&**it));

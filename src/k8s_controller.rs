@@ -1,4 +1,4 @@
-//! The names of the crate `k8s_controller`: its programs move by their imports.
+//! The names of the crate `k8s_controller` (0.7): its programs move by their imports.
 //!
 //! | there | here |
 //! |--|--|

@@ -132,8 +132,8 @@ fn a_child_of_an_earlier_parent_of_the_same_name_can_be_taken_over() {
         assert_eq!(notes.len(), 1, "{notes:?}");
         for part in [
             "clusterroles.rbac.authorization.k8s.io blog",
-            "an earlier object",
-            "`adopt`",
+            "an earlier parent",
+            "`ChildConfig::adopt`",
         ] {
             assert!(notes[0].contains(part), "no {part} in {notes:?}");
         }

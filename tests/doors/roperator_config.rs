@@ -7,12 +7,12 @@ use k8s_openapi::{
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{DynamicObject, PostParams},
+    api::{DynamicObject, Patch, PatchParams, PostParams},
 };
 use tokio_util::sync::CancellationToken;
 use windlass::roperator::{
     prelude::{ChildConfig, Error, K8sType, OperatorConfig, SyncRequest, SyncResponse, k8s_types},
-    serde_json::{Value, from_value, json},
+    serde_json::{from_value, json},
 };
 
 use crate::{
@@ -34,7 +34,7 @@ fn greet(request: &SyncRequest) -> Result<SyncResponse, Error> {
         "metadata": { "name": "greeting", "namespace": request.parent.namespace() },
         "data": { "greeting": "hello" },
     });
-    let mut response = SyncResponse::new(Value::Null);
+    let mut response = SyncResponse::new(json!({ "greeted": true }));
     response.add_child(child)?;
     Ok(response)
 }
@@ -98,6 +98,16 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
         .await
         .expect("a new object");
 
+    let greeters: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client(), "shop", &types(PARENT_TYPE));
+    let patch = Patch::Merge(json!({ "status": { "greeted": false, "dropped": "x" } }));
+    let params = PatchParams {
+        field_manager: Some(OPERATOR_NAME.to_owned()),
+        ..PatchParams::default()
+    };
+    let written = greeters.patch_status("hello", &params, &patch).await;
+    written.expect("the status");
+
     let mut config = OperatorConfig::new(OPERATOR_NAME, PARENT_TYPE)
         .with_child(k8s_types::core::v1::ConfigMap, ChildConfig::replace())
         .within_namespace("shop");
@@ -120,6 +130,12 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
     let managers: Vec<_> = child.managed_fields().iter().collect();
     assert_eq!(managers.len(), 1, "{managers:?}");
 
+    until(async || {
+        let greeter = greeters.get("hello").await.expect("it exists");
+        let status = &greeter.data["status"];
+        status["greeted"] == true && status.get("dropped").is_none()
+    })
+    .await;
     until(async || maps.get_opt("obsolete").await.expect("an answer").is_none()).await;
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     let elsewhere = cluster

@@ -31,7 +31,7 @@ pub enum UpdateStrategy {
     /// [`ChildError::Kept`].
     ///
     /// It is asked while the child exists, about an object with another name. Addresses and ports that
-    /// the child has allocated prevent nothing. But a `ResourceQuota` without room for one more object, or
+    /// the child has allocated prevent nothing. But a `ResourceQuota` that is used up, or
     /// a webhook that wants a field to be unique, refuses the new one until another client deletes the
     /// child.
     ///

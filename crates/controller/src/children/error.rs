@@ -148,9 +148,8 @@ pub enum ChildError {
     /// with the name of the parent had it, which was deleted without its clean-up. Such an object is
     /// never changed or deleted.
     #[error(
-        "{resource} {key} exists already and has no controller, or is from an earlier object with the \
-         name of its parent, and was not changed; to take it over, allow it with `adopt` of \
-         `ChildConfig` or `Desired`, or choose another name for the child"
+        "{resource} {key} exists already and was not changed: it has no controller, or an earlier \
+         parent of this name; allow `Desired::adopt` (`ChildConfig::adopt`), or choose another name"
     )]
     NotOurs {
         /// The kind, as `plural.group`.

@@ -308,8 +308,12 @@ impl Cluster {
         };
         // A compaction spares the newest revision, so that there must be a newer one than
         // any that the test has seen.
-        self.create_namespace(&format!("{}-later", self.namespace))
-            .await;
+        let later = format!(
+            "{}-later-{:08x}",
+            self.namespace,
+            rand::rng().random::<u32>()
+        );
+        self.create_namespace(&later).await;
         match &self.server {
             Server::Embedded(server) => server.compact(server.resource_version()),
             Server::Real(real) => real.compact(),

@@ -43,10 +43,12 @@ fn main() {
         runtime::calls::trials(),
         runtime::dynamic::trials(),
         runtime::gaps::trials(),
+        runtime::programs::trials(),
         runtime::secondaries::trials(),
         runtime::shutdown::trials(),
         #[cfg(unix)]
         runtime::signals::trials(),
+        runtime::streams::trials(),
         runtime::triggers::trials(),
     ];
     trial::run_waiting(modules.into_iter().flatten().collect())

@@ -3,10 +3,12 @@
 pub(crate) mod calls;
 pub(crate) mod dynamic;
 pub(crate) mod gaps;
+pub(crate) mod programs;
 pub(crate) mod secondaries;
 pub(crate) mod shutdown;
 #[cfg(unix)]
 pub(crate) mod signals;
+pub(crate) mod streams;
 pub(crate) mod triggers;
 
 use std::{fmt::Debug, time::Duration};

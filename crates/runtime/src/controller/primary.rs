@@ -62,7 +62,7 @@ where
     pub(super) fn stream(store: Store<K>, resource: String) -> Self {
         let queue = KeyQueue::default();
         Self::Stream {
-            informer: Informer::new(queue.source(resource)),
+            informer: Informer::new(queue.source(resource, &store)),
             queue,
             store,
         }
@@ -93,6 +93,14 @@ impl<K> Wake<K> {
                 engine.wake(kind, keys, Priority::Live, Reasons::TRIGGER);
             }
             Self::Queue(queue) => queue.touch(keys),
+        }
+    }
+
+    /// Reconciles an object of the controlled kind, which a stream of its objects names.
+    pub(super) fn object(&self, key: ObjectKey) {
+        match self {
+            Self::Engine(..) => self.keys(vec![key]),
+            Self::Queue(queue) => queue.touch_listed(key),
         }
     }
 

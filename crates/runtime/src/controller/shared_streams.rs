@@ -40,7 +40,7 @@ where
         reader: Store<K>,
         dyntype: K::DynamicType,
     ) -> Self {
-        let trigger = trigger.map(|object| Trigger::Keys(vec![ObjectKey::of(&*object)]));
+        let trigger = trigger.map(|object| Trigger::Object(ObjectKey::of(&*object)));
         Self::of_triggers(trigger, reader, dyntype)
     }
 

@@ -200,9 +200,10 @@ where
             if let Some(deferred) = calls.deferred(request.state()) {
                 return Ok(deferred);
             }
+            let stage = *store.stage().borrow();
             let Some(object) = calls.find(&store, request.key()) else {
                 let version = &request.object().metadata.resource_version;
-                queue.forget(request.key(), version.as_deref());
+                queue.miss(request.key(), version.as_deref(), stage);
                 return Ok(Outcome::done());
             };
             let (key, reasons) = (request.key().clone(), request.reasons());

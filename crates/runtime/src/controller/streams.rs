@@ -31,7 +31,8 @@ where
     /// Creates a controller of the objects that `trigger` yields, which `reader` has.
     ///
     /// The watch, its backoff and its store are those of the caller. A call gets the object that
-    /// `reader` has at its begin, and does not begin if `reader` has none.
+    /// `reader` has at its begin, and does not begin if `reader` has none. A stream yields the objects
+    /// of a list before the store has them: their calls begin when the list has ended.
     pub fn for_stream(
         trigger: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
         reader: Store<K>,
@@ -49,7 +50,7 @@ where
         dyntype: K::DynamicType,
     ) -> Self {
         let trigger = trigger.map(|object| match object {
-            Ok(object) => Trigger::Keys(vec![ObjectKey::of(&object)]),
+            Ok(object) => Trigger::Object(ObjectKey::of(&object)),
             Err(error) => Trigger::Failed(error),
         });
         Self::of_triggers(trigger, reader, dyntype)

@@ -26,6 +26,8 @@ use crate::{
 pub(super) enum Trigger {
     /// The objects with these keys are reconciled.
     Keys(Vec<ObjectKey>),
+    /// The object of the controlled kind with this key was listed or has changed.
+    Object(ObjectKey),
     /// All objects are reconciled.
     All,
     /// The stream reports an error, and is polled again after a backoff.
@@ -94,6 +96,7 @@ where
                 continue;
             }
             Trigger::Keys(keys) => target.wake.keys(keys),
+            Trigger::Object(key) => target.wake.object(key),
             Trigger::All => target.wake.all(&target.store),
         }
         if std::mem::take(&mut failures) > 0 {

@@ -78,7 +78,14 @@ fn converted(error: &WatchError) -> watcher::Error {
         WatchErrorCause::Expired { .. } => {
             return watcher::Error::WatchError(Box::new(response(410, "Expired", error)));
         }
-        _ => kube::Error::Service(ErrorChain::new(error).to_string().into()),
+        _ => {
+            let cause = kube::Error::Service(ErrorChain::new(error).to_string().into());
+            return match error.verb {
+                Verb::List => watcher::Error::InitialListFailed(cause),
+                // The connection of a watch that has begun.
+                _ => watcher::Error::WatchFailed(cause),
+            };
+        }
     };
     match error.verb {
         Verb::List => watcher::Error::InitialListFailed(cause),
@@ -112,7 +119,7 @@ pub(super) fn panicked(message: &str) -> watcher::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::{task::Waker, time::Duration};
 
     use windlass_informer::{Verb, WatchError, WatchErrorCause};
 
@@ -127,6 +134,14 @@ mod tests {
         };
         assert_eq!((status.code, &*status.reason), (404, "NotFound"));
         assert!(status.message.contains("gadgets"), "{}", status.message);
+    }
+
+    #[test]
+    fn a_watch_that_breaks_has_failed_and_not_its_start() {
+        let limit = Duration::from_secs(30);
+        let cause = WatchErrorCause::Silent { limit };
+        let error = converted(&WatchError::new("gadgets", Verb::Watch, cause));
+        assert!(matches!(error, Error::WatchFailed(_)), "{error}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use windlass_informer::ObjectKey;
 pub use kube::runtime::reflector::store::WriterDropped;
 
 use self::informed::Informed;
-pub(crate) use self::ready::{Ready, writer_dropped};
+pub(crate) use self::ready::{Ready, Stage, writer_dropped};
 pub use self::writer::Writer;
 use super::{Lookup, ObjectRef};
 
@@ -36,7 +36,7 @@ where
     K::DynamicType: Hash + Eq,
 {
     objects: Objects<K>,
-    ready: watch::Receiver<bool>,
+    stage: watch::Receiver<Stage>,
 }
 
 /// The objects of a store.
@@ -83,7 +83,7 @@ where
     {
         let ready = Ready::new();
         let store = Self {
-            ready: ready.subscribe(),
+            stage: ready.subscribe(),
             objects: Objects::Informer(Arc::new(objects)),
         };
         (store, ready)
@@ -104,12 +104,12 @@ where
     ///
     /// The future may be dropped at any time.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
-        let mut ready = self.ready.clone();
-        let waited = ready.wait_for(|is_ready| *is_ready).await;
-        match (waited.is_ok(), writer_dropped()) {
-            (false, Some(dropped)) => Err(dropped),
-            _ => Ok(()),
+        let mut stage = self.stage.clone();
+        let waited = stage.wait_for(|stage| *stage != Stage::Unlisted).await;
+        if waited.is_ok() {
+            return Ok(());
         }
+        writer_dropped().map_or(Ok(()), Err)
     }
 
     /// The object that `key` names. A key with a namespace also finds an object without one.
@@ -180,6 +180,11 @@ where
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How complete the store is.
+    pub(crate) fn stage(&self) -> watch::Receiver<Stage> {
+        self.stage.clone()
     }
 
     /// The keys of all objects.
@@ -259,7 +264,7 @@ where
                 Objects::Kube(kube) => Objects::Kube(kube.clone()),
                 Objects::Informer(informer) => Objects::Informer(Arc::clone(informer)),
             },
-            ready: self.ready.clone(),
+            stage: self.stage.clone(),
         }
     }
 }

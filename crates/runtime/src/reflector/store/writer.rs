@@ -54,7 +54,7 @@ where
     pub fn as_reader(&self) -> Store<K> {
         Store {
             objects: Objects::Kube(self.kube.as_reader()),
-            ready: self.ready.subscribe(),
+            stage: self.ready.subscribe(),
         }
     }
 
@@ -68,8 +68,10 @@ where
     /// Applies an event of a watch to the store.
     pub fn apply_watcher_event(&mut self, event: &watcher::Event<K>) {
         self.kube.apply_watcher_event(event);
-        if matches!(event, watcher::Event::InitDone) {
-            self.ready.set();
+        match event {
+            watcher::Event::Init => self.ready.relist(),
+            watcher::Event::InitDone => self.ready.set(),
+            _ => {}
         }
     }
 

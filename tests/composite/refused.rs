@@ -207,7 +207,7 @@ fn parents_without_a_finalizer_have_only_children_that_kubernetes_deletes() {
 
         // The finalizer of another program keeps it.
         kit.edit::<Site>("blog", |it| {
-            it.finalizers_mut().push("example.io/other".to_owned())
+            it.finalizers_mut().push("example.io/other".to_owned());
         })
         .await;
         kit.quiet().await;

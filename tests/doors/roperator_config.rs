@@ -39,10 +39,8 @@ fn greet(request: &SyncRequest) -> Result<SyncResponse, Error> {
     Ok(response)
 }
 
-/// Rows: RO-25
-#[tokio::test(start_paused = true)]
-async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of_roperator() {
-    let cluster = Cluster::start().await;
+/// Installs the kind, and creates a parent in each namespace.
+async fn create_parents(cluster: &Cluster) -> Vec<DynamicObject> {
     let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let definition = definition(PARENT_TYPE, "Namespaced");
     let installed = definitions
@@ -53,10 +51,33 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
     for namespace in ["default", "shop"] {
         let greeters: Api<DynamicObject> =
             Api::namespaced_with(cluster.client(), namespace, &types(PARENT_TYPE));
-        let greeter = DynamicObject::new("hello", &types(PARENT_TYPE)).data(json!({}));
+        let spec = json!({ "spec": { "name": "you" } });
+        let greeter = DynamicObject::new("hello", &types(PARENT_TYPE)).data(spec);
         let created = greeters.create(&PostParams::default(), &greeter).await;
         parents.push(created.expect("a new object"));
     }
+    parents
+}
+
+/// Writes the status of the parent in `shop`, as roperator does.
+async fn write_earlier_status(cluster: &Cluster) -> Api<DynamicObject> {
+    let greeters: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client(), "shop", &types(PARENT_TYPE));
+    let patch = Patch::Merge(json!({ "status": { "greeted": false, "dropped": "x" } }));
+    let params = PatchParams {
+        field_manager: Some(OPERATOR_NAME.to_owned()),
+        ..PatchParams::default()
+    };
+    let written = greeters.patch_status("hello", &params, &patch).await;
+    written.expect("the status");
+    greeters
+}
+
+/// Rows: RO-25
+#[tokio::test(start_paused = true)]
+async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of_roperator() {
+    let cluster = Cluster::start().await;
+    let parents = create_parents(&cluster).await;
     // An object of another namespace that would be a child, if the operator watched that namespace.
     let uid = parents[1].uid().expect("a uid");
     let stray = json!({
@@ -98,15 +119,7 @@ async fn an_operator_has_its_namespace_and_labels_and_takes_over_the_children_of
         .await
         .expect("a new object");
 
-    let greeters: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client(), "shop", &types(PARENT_TYPE));
-    let patch = Patch::Merge(json!({ "status": { "greeted": false, "dropped": "x" } }));
-    let params = PatchParams {
-        field_manager: Some(OPERATOR_NAME.to_owned()),
-        ..PatchParams::default()
-    };
-    let written = greeters.patch_status("hello", &params, &patch).await;
-    written.expect("the status");
+    let greeters = write_earlier_status(&cluster).await;
 
     let mut config = OperatorConfig::new(OPERATOR_NAME, PARENT_TYPE)
         .with_child(k8s_types::core::v1::ConfigMap, ChildConfig::replace())

@@ -138,7 +138,7 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
     /// use windlass_informer::ObjectKey;
     ///
     /// fn theme_of(site: &ConfigMap) -> Option<ObjectKey> {
-    ///     let name = site.data.as_ref()?.get("theme")?;
+    ///     let name = site.data.as_ref()?.get("theme")?.as_str();
     ///     Some(ObjectKey::in_namespace(name, site.metadata.namespace.as_deref()))
     /// }
     ///

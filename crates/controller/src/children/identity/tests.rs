@@ -65,9 +65,16 @@ fn an_object_is_ours_by_its_controller_or_by_label_and_annotation_together() {
         ),
         &Ownership::Uncontrolled,
     );
+    // An earlier parent of the same name, and another parent.
+    let earlier = json!({ "windlass.dev/parent-uid": "u-0" });
     check(
-        name(json!({ "labels": { "windlass.dev/parent-uid": "u-0" }, "annotations": of_itself })),
-        &by("ConfigMap/shop/blog"),
+        name(json!({ "labels": earlier, "annotations": of_itself })),
+        &Ownership::Uncontrolled,
+    );
+    let of_another = json!({ "windlass.dev/child": "ConfigMap/shop/web ConfigMap/shop/news" });
+    check(
+        name(json!({ "labels": earlier, "annotations": of_another })),
+        &by("ConfigMap/shop/news"),
     );
 }
 

@@ -189,7 +189,7 @@ fn an_object_of_others_is_never_changed() {
     let controlled = json!({ "metadata": { "ownerReferences": [{
         "apiVersion": "v1", "kind": "Shop", "name": "other", "uid": "u-2", "controller": true,
     }] } });
-    Case::of(stranger(&json!({}))).check("configmaps shop/blog exists already and has no");
+    Case::of(stranger(&json!({}))).check("configmaps shop/blog exists already and was not changed");
     Case::of(stranger(&json!({})))
         .wants(desired().adopt())
         .check("adopt s at 3");

@@ -1,6 +1,6 @@
 //! `block_on`: the runtime of a program, which waits for nothing at its end.
 
-use std::{future::Future, io, process};
+use std::{future::Future, io};
 
 use crate::signal::Signals;
 
@@ -11,10 +11,9 @@ use crate::signal::Signals;
 /// kubeconfig. If one of them hangs, the process does not end after [`Operator::run`] has returned,
 /// and the kubelet kills it. This function leaves such calls behind: they end with the process.
 ///
-/// A SIGTERM or SIGINT before [`Operator::run`] or [`Operator::run_until`] is called ends the process, with
-/// the exit code 143 or 130, also if it is the first process of a container: the kernel ignores a signal
-/// that such a process does not listen to. A program that handles these signals without an operator uses a
-/// runtime of its own.
+/// A SIGTERM or SIGINT before [`Operator::run`] is called ends the process, unless it is the first process
+/// of a container, to which the kernel delivers only signals that it listens to. There this function
+/// listens, and `run` stops as soon as it is called.
 ///
 /// On Linux it also kills the child processes that are left, and their children: they would outlive
 /// the process.
@@ -41,20 +40,11 @@ use crate::signal::Signals;
 /// ```
 ///
 /// [`Operator::run`]: crate::Operator::run
-/// [`Operator::run_until`]: crate::Operator::run_until
 pub fn block_on<F: Future>(program: F) -> io::Result<F::Output> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let signals = runtime.block_on(async { Signals::listen() })?;
-    // On a thread of the runtime, because the program may block its own.
-    runtime.spawn(async {
-        if let Some(code) = signals.before_operators().await {
-            #[cfg(target_os = "linux")]
-            children::kill_all();
-            process::exit(code);
-        }
-    });
+    runtime.block_on(async { Signals::listen_early() })?;
     let output = runtime.block_on(program);
     runtime.shutdown_background();
     #[cfg(target_os = "linux")]

@@ -16,7 +16,7 @@ use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::{RunningWebhooks, Subject},
     metrics::RequestMetrics,
-    signal::{Signals, leave_to_operator},
+    signal::Signals,
     watchdog::{BlockedTimeouts, Progress, Watchdog, Watched},
     webhook::{WebhookMetrics, WebhookServer},
 };
@@ -256,14 +256,14 @@ impl Operator {
     ///
     /// Dropping the future aborts all controllers.
     pub async fn run(&self) -> Result<(), OperatorError> {
-        let mut signals = Signals::listen().map_err(|source| OperatorError::Signals { source })?;
-        // After it listens, so that no signal is lost.
-        leave_to_operator();
+        let mut signals = Signals::take().map_err(|source| OperatorError::Signals { source })?;
         let stop = CancellationToken::new();
         let mut run = Box::pin(self.run_watched(stop.clone(), Some(self.exit_after())));
         let first = tokio::select! {
-            ended = &mut run => return ended,
+            // An operator that is stopped before it runs starts nothing.
+            biased;
             signal = signals.next() => signal,
+            ended = &mut run => return ended,
         };
         log::info!(signal = first, "stopping");
         stop.cancel();
@@ -288,7 +288,6 @@ impl Operator {
     ///
     /// Dropping the future aborts all controllers. The lease is not released then, but expires.
     pub async fn run_until(&self, stop: CancellationToken) -> Result<(), OperatorError> {
-        leave_to_operator();
         self.run_watched(stop, None).await
     }
 

@@ -1,8 +1,8 @@
 //! SIGINT and SIGTERM, which stop the operator.
 
 use std::{
-    io,
-    sync::atomic::{AtomicBool, Ordering},
+    io, process,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,13 +14,8 @@ use windlass_informer::log;
 /// decides to press Ctrl-C again.
 const REPEATED: Duration = Duration::from_secs(1);
 
-/// Whether an operator runs or has run: then a signal is its own, or that of the program.
-static HANDLED: AtomicBool = AtomicBool::new(false);
-
-/// From now on [`Signals::before_operators`] ends without a signal.
-pub(crate) fn leave_to_operator() {
-    HANDLED.store(true, Ordering::SeqCst);
-}
+/// Signals that are listened to since the program began, until an operator takes them.
+static EARLY: Mutex<Option<Signals>> = Mutex::new(None);
 
 /// SIGINT and SIGTERM, in the order in which they arrive.
 pub(crate) struct Signals {
@@ -49,15 +44,21 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal, and returns the exit code of a process that it ends. None if an operator runs
-    /// or has run by then.
-    pub(crate) async fn before_operators(mut self) -> Option<i32> {
-        let signal = self.next().await;
-        if HANDLED.load(Ordering::SeqCst) {
-            return None;
+    /// Keeps the signals that arrive before an operator runs, for [`take`](Self::take), in the first
+    /// process of a container: the kernel drops a signal that such a process does not listen to. The
+    /// default action of the signals ends any other process.
+    pub(crate) fn listen_early() -> io::Result<()> {
+        if process::id() == 1 {
+            let signals = Self::listen()?;
+            *EARLY.lock().unwrap_or_else(PoisonError::into_inner) = Some(signals);
         }
-        log::info!(signal, "stopping: no operator runs");
-        Some(if signal == "SIGTERM" { 143 } else { 130 })
+        Ok(())
+    }
+
+    /// The signals since [`listen_early`](Self::listen_early), or from now on.
+    pub(crate) fn take() -> io::Result<Self> {
+        let early = EARLY.lock().unwrap_or_else(PoisonError::into_inner).take();
+        early.map_or_else(Self::listen, Ok)
     }
 
     /// Waits for a signal after `first`, and returns its name. Ignores `first` within a second.

@@ -13,9 +13,11 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
+    admin::Listen,
     kit::{self, Kit, NewStatus, Verb},
     prelude::*,
     simulate::Step,
+    webhook::WebhookServer,
 };
 
 #[path = "support/dependents.rs"]
@@ -535,16 +537,21 @@ fn tasks_that_an_operator_leaves_behind_reach_no_server() {
     });
 }
 
-/// Two replicas in one process have the same port.
+/// Two replicas in one process have the same port, and no files of certificates.
 #[test]
-fn an_operator_with_an_admin_server_and_leader_election_runs_in_the_kit() {
+fn an_operator_with_servers_and_leader_election_runs_in_the_kit() {
     let replica = |client: Client, stop: CancellationToken| async move {
         let election = LeaderElection::new(client.clone(), "default", "replicas")?;
         let client = election.fence().client(client);
         let configs = Controller::<ConfigMap>::builder(client, Watch::all());
         let operator = Operator::builder()
             .leader_election(election)
-            .admin_server(AdminServer::new(([127, 0, 0, 1], 8080)))
+            .admin_server(AdminServer::new(Listen::port(8080)).tls("/tls.crt", "/tls.key"))
+            .webhook_server(WebhookServer::new(
+                Listen::port(9443),
+                "/tls.crt",
+                "/tls.key",
+            ))
             .build();
         operator.add_controller(configs.build(async |_| Ok::<_, Failure>(Outcome::done()))?)?;
         operator.run_until(stop).await?;

@@ -467,6 +467,7 @@ async fn metrics_are_authorized_by_a_setting() {
     });
     // The operator opens the port before it does anything else.
     let mut stream = loop {
+        assert!(!run.is_finished(), "the operator runs");
         match tokio::net::TcpStream::connect(address).await {
             Ok(stream) => break stream,
             Err(_) => tokio::task::yield_now().await,

@@ -2,7 +2,7 @@
 
 use kube::Client;
 use windlass_composite::CompositeBuildError;
-use windlass_operator::{AddControllerError, AdminServer, Operator, OperatorError};
+use windlass_operator::{AddControllerError, AdminServer, Listen, Operator, OperatorError};
 
 use super::{config::OperatorConfig, handler::Handler};
 
@@ -41,8 +41,7 @@ pub async fn run_operator(
 
 /// The server of the pages that the configuration exposes.
 fn admin_server(config: &OperatorConfig) -> Option<AdminServer> {
-    let all: ([u8; 4], u16) = ([0; 4], config.server_port);
-    let server = AdminServer::new(all);
+    let server = AdminServer::new(Listen::port(config.server_port));
     match (config.expose_health, config.expose_metrics) {
         (true, true) => Some(server),
         (true, false) => Some(server.without_metrics()),

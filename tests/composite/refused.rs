@@ -35,7 +35,7 @@ fn start(
 /// The notes of the Events about children that were not written.
 async fn notes(kit: &Kit) -> Vec<String> {
     let events = kit.list::<Event>().await.into_iter();
-    let ours = events.filter(|it| it.reason.as_deref() == Some("ChildrenNotWritten"));
+    let ours = events.filter(|it| it.reason.as_deref() == Some("NotWritten"));
     ours.filter_map(|it| it.note).collect()
 }
 

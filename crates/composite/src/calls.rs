@@ -337,7 +337,7 @@ where
             && let Some(errors) = source.downcast_ref::<ChildErrors>()
         {
             let note = windlass_informer::ErrorChain::new(errors).to_string();
-            cx.event(ObjectEvent::warning("ChildrenNotWritten", note).action("Apply"));
+            cx.event(ObjectEvent::warning("NotWritten", note).action("Apply"));
             return Retry::Policy;
         }
         if cx.stored().is_none() {

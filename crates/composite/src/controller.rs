@@ -33,7 +33,7 @@ use crate::threads::Threads;
 ///   garbage collector.
 ///
 /// - **Events.** Children that were not written or deleted are shown in an Event about the parent, with
-///   the reason `ChildrenNotWritten`, and those that another writer reverts in one with the reason
+///   the reason `NotWritten`, and those that another writer reverts in one with the reason
 ///   `ChildContended`.
 ///
 /// *Required.* It is run once. No two controllers of a cluster have one name. The permissions to

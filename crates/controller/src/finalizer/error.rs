@@ -61,9 +61,9 @@ pub enum FinalizerError {
         source: kube::Error,
     },
 
-    /// Another writer changed the finalizers before each attempt.
+    /// Another writer changed the finalizers before each attempt, or a mutating webhook during it.
     #[error(
-        "cannot write finalizer {finalizer} of {key}: other writers changed its finalizers during each of {tries} attempts"
+        "cannot write finalizer {finalizer} of {key}: other writers, or a mutating webhook, changed its finalizers during each of {tries} attempts"
     )]
     Contended {
         /// What was to be done.

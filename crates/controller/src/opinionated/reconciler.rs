@@ -214,7 +214,8 @@ where
         if request.action() == Action::Deleted {
             return self.process_deleted(request).await;
         }
-        let resync = request.attempt.is_resynced.then(|| {
+        let is_absorbed = request.attempt.is_resynced && request.action() != Action::Resynced;
+        let resync = is_absorbed.then(|| {
             let (object, state) = (Arc::clone(request.object()), request.state().cloned());
             (request.clone()).passed_on(Action::Resynced, object, None, state)
         });

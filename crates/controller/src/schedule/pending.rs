@@ -72,7 +72,7 @@ pub(super) struct PendingCalls<P> {
 // === impl Pending ===
 
 impl<P: ScheduleItem> Pending<P> {
-    /// Whether it is the first call for a delete, which did nothing yet.
+    /// Whether it is a call for a delete that was deferred.
     pub(crate) fn is_deferred_delete(&self) -> bool {
         self.action == Action::Deleted && self.call.is_deferred()
     }

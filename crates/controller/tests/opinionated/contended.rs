@@ -46,7 +46,7 @@ async fn races_without_end_are_an_error_and_not_a_loop() {
     let logged = rig.logged().await;
     assert!(
         logged.starts_with(&format!(
-            "cannot write {own}: other writers changed its finalizers during each of 8 attempts, web [{all} wip], add web=1, web [{all} own]"
+            "cannot write {own}: other writers, or a mutating webhook, changed its finalizers during each of 8 attempts, web [{all} wip], add web=1, web [{all} own]"
         )),
         "{logged}"
     );

@@ -19,7 +19,8 @@ pub enum Listen {
 
 impl Listen {
     /// This port of all addresses of the machine, IPv6 and IPv4: `[::]`, or `0.0.0.0` where the operating
-    /// system has no IPv6. On Windows `[::]` has no IPv4.
+    /// system has no IPv6. Where `[::]` has no IPv4, as on Windows or with `net.ipv6.bindv6only` of Linux,
+    /// use the addresses.
     ///
     /// # Example
     ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prometheus::{Registry, core::Collector};
 use tokio::runtime::Handle;
+use windlass_informer::is_host_simulated;
 
 use super::{
     AdminServer, Subject,
@@ -36,6 +37,9 @@ impl AdminServer {
         subject: Subject,
         collectors: Vec<Box<dyn Collector>>,
     ) -> Result<Serving, AdminError> {
+        if is_host_simulated() {
+            return Ok(Serving::nothing());
+        }
         let registry = match self.registry {
             Some(registry) => registry,
             None => registry_of(collectors)?,

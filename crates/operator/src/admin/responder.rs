@@ -127,7 +127,7 @@ impl Responder {
         }
         let of_port = [
             (served != Served::Metrics).then_some(routes),
-            (served != Served::Rest).then_some(metrics_routes),
+            (served != Served::Rest && !self.metrics.is_authorized()).then_some(metrics_routes),
         ];
         let not_found = || {
             let paths = of_port.into_iter().flatten().flat_map(Routes::paths);

@@ -43,6 +43,10 @@ impl MetricsPage {
         }
     }
 
+    pub(super) const fn is_authorized(&self) -> bool {
+        self.authorizer.is_some()
+    }
+
     /// The response to a request of `client`.
     pub(super) async fn answer<B>(&self, request: &Request<B>, client: IpAddr) -> Answer {
         match self.refusal(request, client).await {

@@ -30,7 +30,7 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::instrument::WithSubscriber as _;
-use windlass_informer::{is_host_simulated, log};
+use windlass_informer::log;
 
 use super::{
     AdminError, AdminLimits, Listen,
@@ -99,11 +99,18 @@ pub(crate) trait Respond: Send + Sync + 'static {
 // === impl Serving ===
 
 impl Serving {
-    /// Opens the ports, except in a simulation: its replicas are in one process, and have no sockets.
-    pub(crate) fn begin<R: Respond>(mut ports: Vec<Port<R>>) -> Result<Self, AdminError> {
-        if is_host_simulated() {
-            ports.clear();
+    /// Serves nothing, in a simulation: its replicas are in one process, and have no sockets and files.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            stop: CancellationToken::new(),
+            threads: Vec::new(),
+            addresses: Vec::new(),
+            ended: CancellationToken::new(),
         }
+    }
+
+    /// Opens the ports.
+    pub(crate) fn begin<R: Respond>(ports: Vec<Port<R>>) -> Result<Self, AdminError> {
         let (mut bound, mut addresses) = (Vec::new(), Vec::new());
         for port in ports {
             let Port {

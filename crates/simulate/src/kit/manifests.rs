@@ -92,8 +92,17 @@ impl Kit {
         let named = |it: &Value| {
             it["kind"] == *kind && it["name"].as_str().is_some_and(|it| !it.contains('/'))
         };
-        let Some(resource) = self.served(&version, named).await else {
-            panic!("{place}: the server does not serve the kind {kind} of {version}");
+        let began = Instant::now();
+        // A server can show a new kind a moment after it is established.
+        let resource = loop {
+            if let Some(resource) = self.served(&version, named).await {
+                break resource;
+            }
+            assert!(
+                began.elapsed() < LIMIT,
+                "{place}: the server does not serve the kind {kind} of {version}"
+            );
+            sleep(Duration::from_millis(50)).await;
         };
         let plural = text(&resource["name"]);
         if resource["namespaced"] != true {

@@ -204,8 +204,9 @@ impl Kit {
 
     /// Returns an object as JSON without what differs between two executions, for a comparison with a
     /// stored text: `metadata` has no uid, version, generation, creation time and managed fields. Other
-    /// uids and times are replaced by placeholders, also in longer texts, and an `observedGeneration` is
-    /// `current` or `old`.
+    /// uids, times, generated names and addresses of Services are replaced by placeholders, also in longer
+    /// texts. A `nodePort` is `port`, also one that the operator has chosen, and an `observedGeneration`
+    /// is `current` or `old`.
     ///
     /// # Panics
     ///
@@ -244,7 +245,8 @@ impl Kit {
             let Some(object) = kit.core.user.get(&path).await else {
                 panic!("{place}: {path} does not exist");
             };
-            Mask::new(&[]).object(&object)
+            let objects = [(K::plural(&()).into_owned(), object)];
+            Mask::new(&objects).object(&objects[0].1)
         }
     }
 

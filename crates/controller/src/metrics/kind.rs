@@ -291,7 +291,9 @@ impl Counts {
             &self.error,
             &self.conflict,
         ];
-        locals.iter().for_each(|it| it.flush());
+        for local in locals {
+            local.flush();
+        }
         self.active_workers.flush();
     }
 }
@@ -330,7 +332,9 @@ impl ActionCounts {
             &self.reconciler_errors,
             &self.watcher_errors,
         ];
-        locals.iter().for_each(|it| it.flush());
+        for local in locals {
+            local.flush();
+        }
         self.ongoing_processes.flush();
         self.ongoing_events.flush();
     }

@@ -51,7 +51,7 @@ impl<K: Watchable> ControllerBuilder<K> {
         let api = Api::<K>::all_with(self.client.clone(), &types);
         let finalizers = finalizer.map(|name| Finalizers::of(api, &types, name));
         let finalizers = finalizers.transpose()?;
-        let filtered = finalizers.as_ref().map(Clone::clone);
+        let filtered = finalizers.clone();
         let controller = self.engine.name(self.name.clone()).build()?;
         let primary = controller.kind::<K>(&resource_name::<K>(&types))?;
         self.primaries.attach(

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use windlass_informer::{api_request::RequestError, one_line};
 
 use super::{
-    Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention,
+    Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention, allocated,
     desired::Prepared,
     digest,
     identity::is_kept,
@@ -259,14 +259,19 @@ impl ChildWrite<'_> {
             let ChildId { resource, key } = self.id.clone();
             return Err(ChildError::Kept { resource, key });
         }
-        match self.requests.try_create(&self.body()).await {
-            // By the existing child: it is free after its deletion.
-            Err(RequestError::Status(status)) if status.message.contains("already allocated") => {}
-            accepted => {
-                accepted.map_err(|error| self.requests.error("create", error))?;
-            }
-        }
         let Preconditions { uid, version } = preconditions;
+        let body = self.body();
+        let accepted = match self.requests.try_create(&body).await {
+            Err(RequestError::Status(status)) if status.message.contains("already allocated") => {
+                // What the existing child has is free after its deletion.
+                match self.without_own(&body, uid).await? {
+                    Some(body) => self.requests.try_create(&body).await,
+                    None => Err(RequestError::Status(status)),
+                }
+            }
+            accepted => accepted,
+        };
+        accepted.map_err(|error| self.requests.error("create", error))?;
         let deleted = self.requests.delete(uid, Some(version)).await;
         match deleted {
             Err(RequestError::Status(status)) if is_not_found(&status) => {}
@@ -275,6 +280,15 @@ impl ChildWrite<'_> {
             }
         }
         Ok(Applied::without_write(object, ChildOutcome::Replaced))
+    }
+
+    /// `body` without the addresses and ports that the existing child, which has this uid, has allocated.
+    /// `None` if there are none.
+    async fn without_own(&self, body: &Value, uid: &str) -> Result<Option<Value>, ChildError> {
+        let existing = self.requests.get().await?;
+        let existing = existing.and_then(|it| serde_json::from_slice::<Value>(&it).ok());
+        let existing = existing.filter(|it| it["metadata"]["uid"] == uid);
+        Ok(existing.and_then(|it| allocated::without_own(body, &it)))
     }
 
     /// The body of an apply, without preconditions.

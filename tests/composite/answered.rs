@@ -8,12 +8,12 @@ use kube::{Client, CustomResourceExt as _, ResourceExt as _, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass::{
-    ControllerBuilder, Watch,
-    composite::{ChildConfig, CompositeController},
+    ControllerBuilder, Failure, Watch,
+    composite::{ChildConfig, CompositeController, SyncRequest, SyncResponse},
     kit::{self, Kit, KitOperator},
 };
 
-use crate::support::{Scripted, Site, desired, site};
+use crate::support::{Scripted, Site, child, desired, site};
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
@@ -45,6 +45,14 @@ fn failure(code: u16, reason: &str, message: &str) -> (u16, Value) {
         "reason": reason, "message": message,
     });
     (code, status)
+}
+
+/// The refusal of a request for which a permission is missing.
+fn forbidden(verb: &str, resource: &str) -> (u16, Value) {
+    let message = format!(
+        r#"{resource} "blog" is forbidden: User "u" cannot {verb} resource "{resource}" in API group """#
+    );
+    failure(403, "Forbidden", &message)
 }
 
 /// Starts a controller of `handler` whose requests `answer` answers. Returns its reports of errors.
@@ -112,5 +120,42 @@ fn a_changed_child_is_replaced_although_its_comparison_failed_at_first() {
         let after = kit.get::<ConfigMap>("blog").await.expect("it exists");
         assert_ne!(after.uid(), before.uid());
         assert_eq!(after.data.expect("data")["theme"], "dark");
+    });
+}
+
+/// Rows: RO-10
+#[test]
+fn a_missing_permission_to_delete_is_asked_for_once_in_each_call() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Site::crd()).await;
+        let handler = Scripted::new(|request: &SyncRequest<Site>| {
+            let mut response = SyncResponse::without_status();
+            if request.parent().spec.theme == "dark" {
+                for name in ["a", "b", "c"] {
+                    response.add_child(child(name, "dark"))?;
+                }
+            }
+            Ok::<_, Failure>(response)
+        });
+        let deletes = Lines::default();
+        let log = Arc::clone(&deletes);
+        let configure = |it: ControllerBuilder<Site>| it;
+        start(&kit, &handler, ChildConfig::apply(), configure, move |it| {
+            let path = it.uri().path();
+            if *it.method() != Method::DELETE || !path.contains("/configmaps/") {
+                return None;
+            }
+            log.lock().push(path.to_owned());
+            Some(forbidden("delete", "configmaps"))
+        });
+        kit.create(&site("blog", "dark")).await;
+        kit.quiet().await;
+        let calls = handler.syncs.lock().len();
+        kit.edit::<Site>("blog", |it| it.spec.theme = "none".to_owned())
+            .await;
+        kit.advance(Duration::from_secs(10)).await;
+        let calls = handler.syncs.lock().len() - calls;
+        assert!(calls > 0);
+        assert_eq!(deletes.lock().len(), calls);
     });
 }

@@ -4,9 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use http::{Method, Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Client, CustomResourceExt as _, ResourceExt as _, client::Body};
+use kube::{
+    Api, Client, CustomResourceExt as _, ResourceExt as _,
+    api::{Patch, PatchParams},
+    client::Body,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use windlass::{
     ControllerBuilder, Failure, Watch,
     composite::{ChildConfig, CompositeController, SyncRequest, SyncResponse},
@@ -55,6 +60,10 @@ fn forbidden(verb: &str, resource: &str) -> (u16, Value) {
     failure(403, "Forbidden", &message)
 }
 
+fn named_404() -> (u16, Value) {
+    failure(404, "NotFound", r#"sites "blog" not found"#)
+}
+
 /// Starts a controller of `handler` whose requests `answer` answers. Returns its reports of errors.
 fn start(
     kit: &Kit,
@@ -79,6 +88,129 @@ fn start(
         async move { controller.run(stop).await }
     });
     (operator, reports)
+}
+
+/// The program that wrote the status before, as this manager.
+async fn earlier(
+    client: Client,
+    params: PatchParams,
+    patch: Patch<Value>,
+    stop: CancellationToken,
+) -> Result<(), kube::Error> {
+    let sites = Api::<Site>::default_namespaced(client);
+    sites.patch_status("blog", &params, &patch).await?;
+    stop.cancelled().await;
+    Ok(())
+}
+
+fn is_status(request: &Request<Body>) -> bool {
+    request.uri().path().ends_with("/status")
+}
+
+fn is_of_site(request: &Request<Body>) -> bool {
+    request.uri().path().ends_with("/sites/blog")
+}
+
+/// A handler whose status is constant.
+fn constant() -> Scripted {
+    Scripted::new(|_| Ok(SyncResponse::new(json!({ "children": 7 }))))
+}
+
+#[test]
+fn a_refused_take_over_of_a_status_names_the_kind_and_not_its_status() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Site::crd()).await;
+        kit.create(&site("blog", "dark")).await;
+        kit.start(|client, stop| {
+            let params = PatchParams {
+                field_manager: Some("earlier".to_owned()),
+                ..PatchParams::default()
+            };
+            let patch = Patch::Merge(json!({ "status": { "children": 1 } }));
+            earlier(client, params, patch, stop)
+        });
+        kit.expect::<Site>("blog")
+            .matches(json!({ "status": { "children": 1 } }))
+            .await;
+        let configure = |it: ControllerBuilder<Site>| it.migrate_status_from("earlier");
+        let is_merge = |request: &Request<Body>| {
+            let content_type = request.headers().get("content-type");
+            is_of_site(request)
+                && *request.method() == Method::PATCH
+                && content_type.is_some_and(|it| it == "application/merge-patch+json")
+                && request
+                    .uri()
+                    .query()
+                    .is_some_and(|it| it.contains("fieldManager=sites"))
+        };
+        let (_, reports) = start(
+            &kit,
+            &constant(),
+            ChildConfig::apply(),
+            configure,
+            move |it| is_merge(it).then(|| forbidden("patch", "sites")),
+        );
+        kit.advance(Duration::from_secs(5)).await;
+        let reports = reports.lock().clone();
+        let last = reports.last().expect("a report");
+        assert!(
+            last.contains("`patch` on sites.composite.windlass.dev"),
+            "{last}"
+        );
+        assert!(!last.contains("/status"), "{last}");
+    });
+}
+
+/// The reports of a controller that gets these answers to its PATCH of the status and to the GET of
+/// the site.
+fn reports_of(patch: (u16, Value), get: (u16, Value)) -> Vec<String> {
+    let all = Lines::default();
+    let log = Arc::clone(&all);
+    kit::run(async move |kit: Kit| {
+        kit.install(&Site::crd()).await;
+        kit.create(&site("blog", "dark")).await;
+        let configure = |it: ControllerBuilder<Site>| it;
+        let (operator, reports) = start(
+            &kit,
+            &constant(),
+            ChildConfig::apply(),
+            configure,
+            move |it| {
+                if is_status(it) {
+                    Some(patch.clone())
+                } else if is_of_site(it) && *it.method() == Method::GET {
+                    Some(get.clone())
+                } else {
+                    None
+                }
+            },
+        );
+        kit.advance(Duration::from_secs(5)).await;
+        log.lock().extend(reports.lock().clone());
+        operator.crash();
+    });
+    let all = all.lock();
+    all.clone()
+}
+
+#[test]
+fn a_status_of_an_object_that_was_just_deleted_is_no_error() {
+    let successor = json!({
+        "apiVersion": "composite.windlass.dev/v1", "kind": "Site",
+        "metadata": { "name": "blog", "namespace": "default", "uid": "another" },
+    });
+    // Without the permission to read it, and after another was created.
+    for get in [forbidden("get", "sites"), (200, successor)] {
+        assert_eq!(reports_of(named_404(), get), [""; 0]);
+    }
+    let without_name = failure(404, "", "404 page not found");
+    let reports = reports_of(without_name, forbidden("get", "sites"));
+    let last = reports.last().expect("a report");
+    assert!(
+        last.contains("`get` on sites.composite.windlass.dev"),
+        "{last}"
+    );
+    assert!(!last.contains("/status"), "{last}");
 }
 
 /// Rows: RO-11, RO-25

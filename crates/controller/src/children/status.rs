@@ -20,7 +20,8 @@ pub(crate) struct StatusWrite<'a> {
     /// The kind of the parent.
     pub(crate) kind: &'a ChildKind,
     pub(crate) status: &'a Value,
-    /// The version of the newest known state of the parent, and its status in each form.
+    /// The version of the newest known state of the parent, and its status in each form: first the JSON,
+    /// if there is one.
     pub(crate) version: &'a str,
     pub(crate) observed: &'a [Value],
     /// Whether the first request names the version, which proves that the response has no change of
@@ -137,7 +138,8 @@ impl Children {
             Some(last) if last.shows(status, write.version, observed) => true,
             // A state from before the last write, which was another one.
             Some(last) if windlass_informer::is_older(write.version, &last.version) => false,
-            _ => observed.contains(status),
+            // The other form lacks fields that its type does not have.
+            _ => observed.first() == Some(status),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod answered;
 mod asynchronous;
 mod delays;
 mod moved;

@@ -188,6 +188,54 @@ fn a_child_is_replaced_although_it_has_what_the_new_one_needs() {
     });
 }
 
+fn with_ports(theme: &str) -> Value {
+    let ports: Vec<_> = theme.split('-').collect();
+    let ports = ports.into_iter().map(|port| {
+        let port: i32 = port.parse().expect("a port");
+        json!({ "name": format!("p{port}"), "port": port - 30000, "nodePort": port })
+    });
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "blog" },
+        "spec": { "type": "NodePort", "ports": ports.collect::<Vec<_>>() },
+    })
+}
+
+/// Rows: RO-25
+#[test]
+fn a_child_is_not_deleted_for_one_whose_port_another_object_has() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Site::crd()).await;
+        let mut foreign = with_ports("30081");
+        foreign["metadata"]["name"] = "foreign".into();
+        let foreign: Service = serde_json::from_value(foreign).expect("a service");
+        kit.create(&foreign).await;
+        let handler = Scripted::new(|request| {
+            let mut response = SyncResponse::without_status();
+            response.add_child(with_ports(&request.parent().spec.theme))?;
+            Ok(response)
+        });
+        start(&kit, &handler, |it| {
+            it.child::<Service>(ChildConfig::recreate())
+        });
+        kit.create(&site("blog", "30080")).await;
+        kit.quiet().await;
+        let before = kit.get::<Service>("blog").await.expect("created");
+        for theme in ["30081", "30080-30081"] {
+            kit.edit::<Site>("blog", |it| it.spec.theme = theme.to_owned())
+                .await;
+            kit.advance(Duration::from_secs(60)).await;
+            let after = kit.get::<Service>("blog").await;
+            let after = after.unwrap_or_else(|| panic!("deleted for {theme}"));
+            assert_eq!(after.uid(), before.uid(), "{theme}");
+        }
+        kit.edit::<Site>("blog", |it| it.spec.theme = "30080-30082".to_owned())
+            .await;
+        kit.advance(Duration::from_secs(60)).await;
+        let after = kit.get::<Service>("blog").await.expect("created again");
+        assert_ne!(after.uid(), before.uid());
+    });
+}
+
 /// Rows: BO-16
 #[test]
 fn parents_without_a_finalizer_have_only_children_that_kubernetes_deletes() {

@@ -35,6 +35,7 @@ mod parents;
 mod selector;
 
 // The decision.
+mod allocated;
 mod memory;
 mod migrate;
 mod plan;

@@ -168,7 +168,7 @@ on_both_servers! {
         let before = create(&secrets, secret("s")).await;
         create(&configs, config("a", "")).await;
         let refused = rig.next().await;
-        assert!(refused.contains("exists already and has no controller"), "{refused}");
+        assert!(refused.contains("exists already and was not changed"), "{refused}");
         patch(&configs, "a", json!({ "data": { "value": "adopt" } })).await;
         assert_eq!(rig.next().await, "a: 1 owners");
         let adopted = secrets.get("s").await.expect("there");

@@ -236,7 +236,7 @@ on_both_servers! {
         create(&world.pools, annotated(pool("a", 0), "kept")).await;
         wait_for(&mut rig, "applied kept").await;
         world.relabel("kept", json!({ "app": "db" })).await;
-        wait_for(&mut rig, "exists already and has no controller").await;
+        wait_for(&mut rig, "exists already and was not changed").await;
         let released = world.get("kept").await;
         assert!(released.owner_references().is_empty());
         // Until it matches again.

@@ -73,7 +73,8 @@ impl Children {
     ///
     /// # Errors
     ///
-    /// The first error, after all children were tried.
+    /// The first error, after all children were tried, except for further ones of a namespace in which
+    /// the permission to delete is missing.
     pub async fn prune<C: ChildObject>(
         &self,
         kind: &ChildKind,
@@ -81,9 +82,11 @@ impl Children {
         is_desired: impl Fn(&ObjectKey) -> bool,
     ) -> Result<Pruned, ChildError> {
         let (mut pruned, mut failed) = (Pruned::default(), None);
+        let mut forbidden: Vec<Option<String>> = Vec::new();
         for child in stored {
             let (key, metadata) = (child.key(), child.metadata());
-            if is_desired(&key) || !self.is_prunable(kind, &metadata) {
+            let is_forbidden = || forbidden.iter().any(|it| it.as_deref() == key.namespace());
+            if is_desired(&key) || !self.is_prunable(kind, &metadata) || is_forbidden() {
                 continue;
             }
             let uid = metadata.uid.clone().unwrap_or_default();
@@ -91,7 +94,12 @@ impl Children {
             match self.delete_uid(kind, &key, &uid, version).await {
                 Ok(Deleted::Deleted) => pruned.deleted.push(key),
                 Ok(Deleted::AlreadyGone | Deleted::Skipped) => {}
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    if matches!(error, ChildError::Forbidden { verb: "delete", .. }) {
+                        forbidden.push(key.namespace().map(str::to_owned));
+                    }
+                    failed = failed.or(Some(error));
+                }
             }
         }
         let resource = kind.resource();

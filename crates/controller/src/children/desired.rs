@@ -31,9 +31,9 @@ pub enum UpdateStrategy {
     /// [`ChildError::Kept`].
     ///
     /// It is asked while the child exists, about an object with another name. Addresses and ports that
-    /// the child has allocated prevent nothing. But a `ResourceQuota` that is used up, or
-    /// a webhook that wants a field to be unique, refuses the new one until another client deletes the
-    /// child.
+    /// the child has allocated prevent nothing, and those of another object do. But a `ResourceQuota`
+    /// that is used up, or a webhook that wants a field to be unique, refuses the new one until another
+    /// client deletes the child.
     ///
     /// After a start, a child with the last desired state is replaced only if it lacks a field, or
     /// another manager has set one: a webhook may have changed its create.

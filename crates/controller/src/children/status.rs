@@ -20,7 +20,8 @@ pub(crate) struct StatusWrite<'a> {
     /// The kind of the parent.
     pub(crate) kind: &'a ChildKind,
     pub(crate) status: &'a Value,
-    /// The version of the newest known state of the parent, and its status in each form.
+    /// The version of the newest known state of the parent, and its status in each form: first the JSON,
+    /// if there is one.
     pub(crate) version: &'a str,
     pub(crate) observed: &'a [Value],
     /// Whether the first request names the version, which proves that the response has no change of
@@ -84,32 +85,34 @@ impl Children {
             "apiVersion": kind.api_version, "kind": kind.kind,
             "metadata": metadata, "status": status,
         });
-        let requests = ObjectRequests {
+        let requests = self.requests(kind, key);
+        let of_status = ObjectRequests {
             subresource: "/status",
-            ..self.requests(kind, key)
+            ..requests
         };
         let mut sent = if write.names_version && !write.version.is_empty() {
             let mut body = body.clone();
             body["metadata"]["resourceVersion"] = write.version.into();
-            requests.apply(&body, ApplyMode::Force).await
+            of_status.apply(&body, ApplyMode::Force).await
         } else {
-            requests.apply(&body, ApplyMode::Force).await
+            of_status.apply(&body, ApplyMode::Force).await
         };
         if write.names_version && matches!(&sent, Err(RequestError::Status(it)) if it.code == 409) {
-            sent = requests.apply(&body, ApplyMode::Force).await;
+            sent = of_status.apply(&body, ApplyMode::Force).await;
         }
-        let refused = |error| requests.error("patch", error);
+        let refused = |error| of_status.error("patch", error);
         let decoded = |answer: &Bytes| -> Result<Value, ChildError> {
             api_request::decode(answer).map_err(|error| refused(RequestError::Connection(error)))
         };
         let mut answer = match sent {
             Ok(answer) => decoded(&answer)?,
-            Err(error) => return self.refused_status(&requests, error).await,
+            Err(error) => return self.refused_status(&requests, &of_status, error).await,
         };
         if migrates {
-            if let Some(moved) = requests.migration(&answer, write.earlier_managers) {
-                requests.merge(&moved).await.map_err(refused)?;
-                let again = requests.apply(&body, ApplyMode::Force).await;
+            if let Some(moved) = of_status.migration(&answer, write.earlier_managers) {
+                let merged = requests.merge(&moved).await;
+                merged.map_err(|error| requests.error("patch", error))?;
+                let again = of_status.apply(&body, ApplyMode::Force).await;
                 answer = decoded(&again.map_err(refused)?)?;
             }
             self.memory.lock().is_status_migrated = true;
@@ -135,19 +138,22 @@ impl Children {
             Some(last) if last.shows(status, write.version, observed) => true,
             // A state from before the last write, which was another one.
             Some(last) if windlass_informer::is_older(write.version, &last.version) => false,
-            _ => observed.contains(status),
+            // The other form lacks fields that its type does not have.
+            _ => observed.first() == Some(status),
         }
     }
 
     /// The result of a status that was refused. A kind without the subresource has no such path.
+    /// Without the permission to read the object, a response that names it says that it was deleted.
     async fn refused_status(
         &self,
         requests: &ObjectRequests<'_>,
+        of_status: &ObjectRequests<'_>,
         refused: RequestError,
     ) -> Result<bool, ChildError> {
         let is_missing = matches!(&refused, RequestError::Status(status) if status.code == 404);
         let is_named = matches!(&refused, RequestError::Status(status) if is_not_found(status));
-        let (resource, key) = (requests.kind.resource(), requests.key.clone());
+        let (resource, key) = (of_status.kind.resource(), of_status.key.clone());
         if let RequestError::Status(status) = &refused
             && let Some(field) = undeclared_field(&status.message)
         {
@@ -158,12 +164,17 @@ impl Children {
             });
         }
         if !is_missing {
-            return Err(requests.error("patch", refused));
+            return Err(of_status.error("patch", refused));
         }
-        match requests.get().await? {
-            Some(_) => Err(ChildError::NoStatusSubresource { resource, key }),
-            None if is_named => Ok(false),
-            None => Err(requests.error("patch", refused)),
+        match requests.get_metadata().await {
+            Ok(Some(found)) if found.uid.as_deref() == Some(self.parent.uid()) => {
+                Err(ChildError::NoStatusSubresource { resource, key })
+            }
+            // Another object of its name.
+            Ok(Some(_)) => Ok(false),
+            Ok(None) | Err(ChildError::Forbidden { .. }) if is_named => Ok(false),
+            Ok(None) => Err(of_status.error("patch", refused)),
+            Err(error) => Err(error),
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use windlass_informer::{api_request::RequestError, one_line};
 
 use super::{
-    Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention,
+    Applied, ChildError, ChildKind, ChildObject, ChildOutcome, Children, Contention, allocated,
     desired::Prepared,
     digest,
     identity::is_kept,
@@ -237,7 +237,10 @@ impl ChildWrite<'_> {
         let metadata = existing.metadata();
         let existing = existing.value(self.kind)?.1;
         let result = digest::cut(&result, &self.desired.body);
-        let is_known = self.children.memory.lock().get(&self.id).is_some();
+        let is_known = {
+            let memory = self.children.memory.lock();
+            (memory.get(&self.id)).is_some_and(|last| last.uid == preconditions.uid)
+        };
         if is_known || !is_marked(self.desired, &metadata) {
             return Ok(digest::contains(&existing, &result));
         }
@@ -245,7 +248,7 @@ impl ChildWrite<'_> {
             return Ok(false);
         }
         let ours = format!("conflict with {:?}", self.children.parent.manager);
-        let conflicts = self.conflicts(preconditions).await;
+        let conflicts = self.conflicts(preconditions).await?;
         Ok(conflicts.iter().all(|it| it.contains(&ours)))
     }
 
@@ -259,14 +262,19 @@ impl ChildWrite<'_> {
             let ChildId { resource, key } = self.id.clone();
             return Err(ChildError::Kept { resource, key });
         }
-        match self.requests.try_create(&self.body()).await {
-            // By the existing child: it is free after its deletion.
-            Err(RequestError::Status(status)) if status.message.contains("already allocated") => {}
-            accepted => {
-                accepted.map_err(|error| self.requests.error("create", error))?;
-            }
-        }
         let Preconditions { uid, version } = preconditions;
+        let body = self.body();
+        let accepted = match self.requests.try_create(&body).await {
+            Err(RequestError::Status(status)) if status.message.contains("already allocated") => {
+                // What the existing child has is free after its deletion.
+                match self.without_own(&body, uid).await? {
+                    Some(body) => self.requests.try_create(&body).await,
+                    None => Err(RequestError::Status(status)),
+                }
+            }
+            accepted => accepted,
+        };
+        accepted.map_err(|error| self.requests.error("create", error))?;
         let deleted = self.requests.delete(uid, Some(version)).await;
         match deleted {
             Err(RequestError::Status(status)) if is_not_found(&status) => {}
@@ -275,6 +283,15 @@ impl ChildWrite<'_> {
             }
         }
         Ok(Applied::without_write(object, ChildOutcome::Replaced))
+    }
+
+    /// `body` without the addresses and ports that the existing child, which has this uid, has allocated.
+    /// `None` if there are none.
+    async fn without_own(&self, body: &Value, uid: &str) -> Result<Option<Value>, ChildError> {
+        let existing = self.requests.get().await?;
+        let existing = existing.and_then(|it| serde_json::from_slice::<Value>(&it).ok());
+        let existing = existing.filter(|it| it["metadata"]["uid"] == uid);
+        Ok(existing.and_then(|it| allocated::without_own(body, &it)))
     }
 
     /// The body of an apply, without preconditions.
@@ -330,7 +347,7 @@ impl ChildWrite<'_> {
         if !is_contended {
             return None;
         }
-        let mut conflicts = self.conflicts(preconditions).await;
+        let mut conflicts = self.conflicts(preconditions).await.unwrap_or_default();
         conflicts.truncate(5);
         Some(Contention {
             resource: self.id.resource.clone(),
@@ -340,17 +357,25 @@ impl ChildWrite<'_> {
     }
 
     /// The fields to which other managers have given other values than desired, with the managers.
-    async fn conflicts(&self, preconditions: &Preconditions) -> Vec<String> {
+    async fn conflicts(&self, preconditions: &Preconditions) -> Result<Vec<String>, ChildError> {
         let body = preconditions.added_to(&self.body(), false);
-        let answer = self.requests.apply(&body, ApplyMode::FindConflicts).await;
-        let Err(RequestError::Status(status)) = answer else {
-            return Vec::new();
+        let Err(refused) = self.requests.apply(&body, ApplyMode::FindConflicts).await else {
+            return Ok(Vec::new());
         };
-        let causes = status.causes.iter();
-        let conflicts = causes.filter(|cause| cause.reason == "FieldManagerConflict");
-        conflicts
+        let causes = match &refused {
+            RequestError::Status(status) => status.causes.as_slice(),
+            _ => &[],
+        };
+        let conflicts = causes
+            .iter()
+            .filter(|cause| cause.reason == "FieldManagerConflict");
+        let conflicts: Vec<_> = conflicts
             .map(|cause| one_line(&format!("{}: {}", cause.field, cause.message)).into_owned())
-            .collect()
+            .collect();
+        if conflicts.is_empty() {
+            return Err(self.requests.error("patch", refused));
+        }
+        Ok(conflicts)
     }
 
     pub(super) fn decode<C: ChildObject>(

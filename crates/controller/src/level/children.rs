@@ -299,7 +299,8 @@ impl<K: Watchable, C: Watchable + Serialize> Owned<K, C> {
     ///
     /// # Errors
     ///
-    /// [`ChildError`] if a request is refused, after all were tried.
+    /// [`ChildError`] if a request is refused, after all were tried, except for further ones of a
+    /// namespace in which the permission to delete is missing.
     pub async fn prune(&self, cx: &Context<K>) -> Result<usize, Failure> {
         if cx.mode() == Mode::Paused || cx.leaves_children() {
             return Ok(0);

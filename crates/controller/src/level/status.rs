@@ -35,8 +35,8 @@ impl<K: Watchable> Context<K> {
     /// # Errors
     ///
     /// [`Failure`] with the [`ChildError`] of the request, with [`ChildError::NoStatusSubresource`] if
-    /// the kind has no status subresource, with [`ChildError::UndeclaredField`] if its schema lacks a
-    /// field, or if `status` does not serialize.
+    /// the kind has no status subresource and the object can be read, with
+    /// [`ChildError::UndeclaredField`] if its schema lacks a field, or if `status` does not serialize.
     pub async fn write_status<S: Serialize + Send>(&self, status: S) -> Result<bool, Failure>
     where
         K: Serialize,

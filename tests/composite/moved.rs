@@ -4,18 +4,40 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client, CustomResourceExt as _, ResourceExt as _,
+    Api, Client, CustomResource, CustomResourceExt as _, ResourceExt as _,
     api::{Patch, PatchParams},
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Failure, Watch,
+    Context, Controller, Failure, Outcome, Watch,
     composite::{ChildConfig, CompositeController, SyncRequest, SyncResponse},
     kit::{self, Kit},
 };
 
 use crate::support::{Site, site};
+
+/// A later version of [`Site`], whose status has no field `children`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
+#[kube(
+    group = "composite.windlass.dev",
+    version = "v1",
+    kind = "Site",
+    root = "LaterSite",
+    namespaced,
+    status = "LaterStatus"
+)]
+pub(crate) struct LaterSpec {
+    pub(crate) theme: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LaterStatus {
+    pub(crate) observed_generation: i64,
+}
 
 /// The program that wrote the status before, with updates.
 async fn earlier(client: Client, stop: CancellationToken) -> Result<(), kube::Error> {
@@ -73,4 +95,37 @@ fn a_field_of_the_status_of_an_earlier_program_is_removed_if_it_is_migrated() {
             assert_eq!(kit.writes(since).iter().filter(|it| is_ours(it)).count(), 0);
         });
     }
+}
+
+#[test]
+fn a_field_that_the_type_of_the_status_no_longer_has_is_removed() {
+    kit::run(async |kit: Kit| {
+        kit.install(&Site::crd()).await;
+        kit.create(&site("blog", "dark")).await;
+        let program = |is_later: bool| {
+            move |client: Client, stop: CancellationToken| async move {
+                let builder = Controller::<LaterSite>::builder(client, Watch::all()).name("sites");
+                let controller = builder.build(move |cx: Context<LaterSite>| async move {
+                    let mut status = json!({ "observedGeneration": 1 });
+                    if !is_later {
+                        status["children"] = json!(7);
+                    }
+                    cx.write_status(status).await?;
+                    Ok::<_, Failure>(Outcome::done())
+                });
+                controller.expect("good settings").run(stop).await
+            }
+        };
+        let first = kit.start(program(false));
+        kit.quiet().await;
+        first.crash();
+        let status = async || kit.get::<Site>("blog").await.expect("it exists").status;
+        assert_eq!(status().await.expect("a status").children, Some(7));
+
+        let since = kit.mark();
+        kit.start(program(true));
+        kit.quiet().await;
+        assert_eq!(status().await.expect("a status").children, None);
+        assert_eq!(kit.writes(since).len(), 1);
+    });
 }

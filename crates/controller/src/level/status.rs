@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_informer::{LazyObject, ObjectIdentity as _, resource_name};
 
@@ -19,6 +19,13 @@ use crate::{
 
 /// The type of the condition that an object has while its clean-up waits.
 const CONDITION: &str = "Paused";
+
+/// The status of an object, whose other fields are skipped.
+#[derive(Deserialize)]
+struct OnlyStatus {
+    #[serde(default)]
+    status: Value,
+}
 
 // === impl Context ===
 
@@ -90,8 +97,8 @@ impl<K: Watchable> Context<K> {
         K: Serialize,
     {
         let json = state.as_erased().json();
-        let json = json.and_then(|json| serde_json::from_str::<Value>(json).ok());
-        let json = json.map(|mut json| json["status"].take());
+        let json = json.and_then(|json| serde_json::from_str::<OnlyStatus>(json).ok());
+        let json = json.map(|it| it.status);
         let typed = state.get().ok().and_then(|it| status_of(&*it).ok());
         json.into_iter().chain(typed).collect()
     }
@@ -154,7 +161,7 @@ impl<K: Watchable> Context<K> {
         let own = version(object.meta().resource_version.as_deref());
         let stored = self.call.setup.primaries.get_lazy(key).filter(|stored| {
             let is_same = stored.uid() == object.meta().uid.as_deref();
-            is_same && version(stored.resource_version()) > own
+            is_same && version(stored.resource_version()) >= own
         });
         let of_call = || LazyObject::from(Arc::clone(object));
         let resource = resource_name::<K>(self.call.setup.types());

@@ -63,7 +63,11 @@ async fn install(answers: &'static [Answer]) -> (Result<(), String>, Duration) {
 
 fn status(code: u16) -> Value {
     let reason = if code == 404 { "NotFound" } else { "" };
-    json!({ "kind": "Status", "status": "Failure", "code": code, "message": "an error", "reason": reason })
+    let message = match code {
+        403 => r#"User "u" cannot get resource "customresourcedefinitions" at the cluster scope"#,
+        _ => "an error",
+    };
+    json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": reason })
 }
 
 fn definition(is_served: bool) -> Value {

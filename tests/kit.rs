@@ -519,6 +519,7 @@ fn tasks_that_an_operator_leaves_behind_reach_no_server() {
         let operator = kit.start(|client: Client, stop: CancellationToken| async move {
             tokio::spawn(async move {
                 let configs = Api::<ConfigMap>::default_namespaced(client);
+                // On the paused time of the kit.
                 for number in 0.. {
                     tokio::time::sleep(Duration::from_secs(5)).await;
                     let config = ConfigMap {

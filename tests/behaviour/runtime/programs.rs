@@ -211,15 +211,21 @@ on_both_servers! {
         delete_and_finalize(crds, &Widget::crd().name_any(), &DeleteParams::default()).await.expect("deleted");
         until(|| refused.load(Ordering::SeqCst) > 0).await;
         cluster.install(&Widget::crd()).await;
-        loop {
-            let params = PostParams::default();
-            let new: Widget = serde_json::from_value({ let mut w = widget("new"); w["apiVersion"] = "programs.windlass.dev/v1".into(); w["kind"] = "Widget".into(); w }).expect("a widget");
-            match aside.create(&params, &new).await {
-                Ok(_) => break,
-                Err(kube::Error::Api(status)) if status.is_not_found() => tokio::time::sleep(Duration::from_millis(10)).await,
-                Err(error) => panic!("{error}"),
+        let mut new = widget("new");
+        new["apiVersion"] = "programs.windlass.dev/v1".into();
+        new["kind"] = "Widget".into();
+        let new: Widget = serde_json::from_value(new).expect("a widget");
+        let created = async {
+            loop {
+                match aside.create(&PostParams::default(), &new).await {
+                    Ok(_) => return,
+                    // Between two requests: kube-apiserver serves a kind a moment after it is established.
+                    Err(kube::Error::Api(status)) if status.is_not_found() => tokio::time::sleep(Duration::from_millis(10)).await,
+                    Err(error) => panic!("{error}"),
+                }
             }
-        }
+        };
+        tokio::time::timeout(Duration::from_secs(60), created).await.expect("the kind is served again");
         while names.next().await.as_deref() != Some("new") {}
         until(|| store.len() == 1).await;
         running.abort();

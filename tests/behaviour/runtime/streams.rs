@@ -71,6 +71,7 @@ on_both_servers! {
         let _log = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
             while log.next().await.is_some() {
                 counted.fetch_add(1, Ordering::SeqCst);
+                // A slow subscriber. Nothing depends on the time.
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }));
@@ -82,6 +83,7 @@ on_both_servers! {
             .owns_stream(secrets)
             .run(nothing, never, Arc::new(()));
         let slow = async |config: Arc<ConfigMap>, _: Arc<()>| {
+            // The requests of a reconciler.
             tokio::time::sleep(Duration::from_millis(30)).await;
             drop(config);
             Ok::<_, Refused>(Action::requeue(Duration::from_secs(3600)))
@@ -178,6 +180,7 @@ on_both_servers! {
             move |config: Arc<ConfigMap>, _: Arc<()>| {
                 seen.lock().expect("no panic").insert(config.name_any(), format!("{} {}", config.uid().expect("a uid"), value(&config)));
                 async {
+                    // The requests of a reconciler, during which changes and gaps happen.
                     tokio::time::sleep(Duration::from_millis(3)).await;
                     Ok::<_, Refused>(Action::await_change())
                 }

@@ -2,7 +2,9 @@
 
 use windlass_informer::{Informer, Scripted};
 
-use crate::support::{Recorder, Running, config, quiet, recreated, secs, start_empty};
+use crate::support::{
+    Recorder, Running, config, quiet, recreated, secs, start_empty, start_recreated,
+};
 
 /// Rows: CK-01, CK-12, CK-13, CK-15, CK-17, CK-19, CK-24
 #[tokio::test(start_paused = true)]
@@ -89,16 +91,8 @@ async fn a_recreated_object_is_only_upserted() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_recreated_and_deleted_is_deleted_once() {
     let (script, recorder) = Recorder::new();
-    let running = start_empty(&script, &recorder).await;
-    script.apply(config("a", 1)).await.expect("it runs");
-    assert_eq!(recorder.take().await, "upsert shop/a 1");
-
     // The delete is processed while the successor is in the store, and its `Created` waits.
-    recorder.hold();
-    script.apply(config("busy", 2)).await.expect("it runs");
-    recorder.until_running(1).await;
-    script.delete(config("a", 3)).await.expect("it runs");
-    script.apply(recreated("a", 4)).await.expect("it runs");
+    let running = start_recreated(&script, &recorder).await;
     script.delete(recreated("a", 4)).await.expect("it runs");
     recorder.release().await;
     assert_eq!(recorder.take().await, "upsert shop/busy 2, delete shop/a 3");

@@ -5,7 +5,9 @@ use std::time::Duration;
 use windlass_controller::{Fence, OnStop, Runnable as _};
 use windlass_informer::Change;
 
-use crate::support::{Fails, Recorder, Running, config, quiet, recreated, settle, start_empty};
+use crate::support::{
+    Fails, Recorder, Running, config, quiet, recreated, settle, start_empty, start_recreated,
+};
 
 /// Rows: CK-28
 #[tokio::test(start_paused = true)]
@@ -101,14 +103,7 @@ async fn nothing_is_drained_behind_a_closed_fence() {
 #[tokio::test(start_paused = true)]
 async fn a_deferred_delete_is_made_after_the_stop() {
     let (script, recorder) = Recorder::new();
-    let running = start_empty(&script, &recorder).await;
-    script.apply(config("a", 1)).await.expect("it runs");
-    assert_eq!(recorder.take().await, "upsert shop/a 1");
-    recorder.hold();
-    script.apply(config("busy", 2)).await.expect("it runs");
-    recorder.until_running(1).await;
-    script.delete(config("a", 3)).await.expect("it runs");
-    script.apply(recreated("a", 4)).await.expect("it runs");
+    let running = start_recreated(&script, &recorder).await;
     script.apply(config("other", 5)).await.expect("it runs");
     // The delete is processed, and then another object before the rest of `a`.
     recorder.release_one().await;

@@ -185,6 +185,19 @@ pub(crate) async fn start_empty(script: &Script<ConfigMap>, recorder: &Recorder)
     running
 }
 
+/// The same, with `a`, which was deleted and created again while another call runs.
+pub(crate) async fn start_recreated(script: &Script<ConfigMap>, recorder: &Recorder) -> Running {
+    let running = start_empty(script, recorder).await;
+    script.apply(config("a", 1)).await.expect("it runs");
+    assert_eq!(recorder.take().await, "upsert shop/a 1");
+    recorder.hold();
+    script.apply(config("busy", 2)).await.expect("it runs");
+    recorder.until_running(1).await;
+    script.delete(config("a", 3)).await.expect("it runs");
+    script.apply(recreated("a", 4)).await.expect("it runs");
+    running
+}
+
 /// A controller that does not log errors.
 pub(crate) fn quiet(recorder: &Recorder, workers: usize) -> ResourceController<Recorder> {
     let workers = workers.try_into().expect("not zero");

@@ -81,6 +81,7 @@ async fn a_watch_that_a_proxy_refuses_once_is_tried_again() {
     });
     let mut wire = Wire::run(source(&server), server);
     assert_eq!(wire.receive(2).await, ["added a", "synced"]);
+    // On paused time.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let lists = wire.server.requests();
     let lists = lists.iter().filter(|it| !it.1.contains("watch=true"));

@@ -182,7 +182,7 @@ async fn the_objects_of_a_dropped_informer_are_not_counted() {
         wire.receive(3).await;
         assert_eq!(series(&registry).remove(name).as_deref(), Some("2"));
     }
-    // The aborted tasks end.
+    // The paused time advances when the aborted tasks have ended.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(series(&registry).remove(name).as_deref(), Some("0"));
 }
